@@ -1,0 +1,69 @@
+# `make help` lists what there is. Everything is kept inside this folder: `.tools/` (uv) and `.venv/`.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+ARGS ?=
+
+PYTHON_VERSION := $(shell cat .python-version)
+UV := $(shell command -v uv 2>/dev/null || echo .tools/uv/bin/uv)
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMPS := $(VENV)/.stamps
+export UV_PROJECT_ENVIRONMENT := $(VENV)
+export UV_PYTHON_DOWNLOADS := never
+
+.PHONY: help setup demo test check bench format lock clean
+
+help: ## this list
+	@grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 10
+
+.tools/uv/bin/uv:
+	@echo "stepwell: installing uv into .tools/ (about 60 MB) ..."
+	@python3 -m venv .tools/uv
+	@.tools/uv/bin/python -m pip install --quiet --disable-pip-version-check uv
+
+$(VENV)/bin/python: $(if $(findstring /,$(firstword $(UV))),$(UV)) .python-version
+	@echo "stepwell: making $(VENV) with Python $(PYTHON_VERSION) ..."
+	@$(UV) venv --quiet --allow-existing --python $(PYTHON_VERSION) $(VENV) || \
+	 { echo "stepwell: no Python $(PYTHON_VERSION) found; install one (pyenv install $(PYTHON_VERSION)), then run make again"; exit 1; }
+	@touch $@
+
+# One stamp per set of packages: the second run finds it and needs no network.
+$(STAMPS)/run: requirements/run.txt pyproject.toml $(PY)
+	@echo "stepwell: installing what it needs to run (about 800 MB on disk; a few minutes on a slow line) ..."
+	@$(UV) pip install --python $(PY) --requirement requirements/run.txt
+	@$(UV) pip install --quiet --python $(PY) --no-deps --editable .
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/dev: requirements/dev.txt pyproject.toml $(PY)
+	@echo "stepwell: installing what tests and checks need as well (about 1.1 GB on disk) ..."
+	@$(UV) pip install --python $(PY) --requirement requirements/dev.txt
+	@$(UV) pip install --quiet --python $(PY) --no-deps --editable .
+	@mkdir -p $(STAMPS) && touch $@ $(STAMPS)/run
+
+setup: $(STAMPS)/dev ## make .venv with everything for development
+
+demo: $(STAMPS)/run ## run the main job once, on your machine (ARGS="--json", "--data DIR")
+	@$(VENV)/bin/stepwell demo $(ARGS)
+
+test: $(STAMPS)/dev ## run the tests (ARGS="-k proxy")
+	@$(PY) -m pytest $(ARGS)
+
+check: $(STAMPS)/dev ## ruff, mypy --strict, pyright
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/pyright
+
+format: $(STAMPS)/dev ## format and sort imports
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/ruff check --fix .
+
+bench: $(STAMPS)/dev ## run the benchmarks (ARGS="--json")
+	@for file in benchmarks/*.py; do echo "== $$file"; $(PY) $$file $(ARGS) || exit 1; done
+
+lock: $(PY) ## write requirements/*.txt anew from pyproject.toml
+	$(UV) pip compile --quiet --universal --python-version $(PYTHON_VERSION) --all-extras --group demo pyproject.toml -o requirements/run.txt
+	$(UV) pip compile --quiet --universal --python-version $(PYTHON_VERSION) --all-extras --group dev -c requirements/run.txt pyproject.toml -o requirements/dev.txt
+
+clean: ## remove .venv, .tools and caches; data stays
+	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

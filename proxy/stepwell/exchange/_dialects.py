@@ -1,0 +1,45 @@
+"""Every dialect there is, which one a request speaks, and the way from an exchange to its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stepwell.exchange._dialect import Dialect, Unparseable
+from stepwell.exchange._encoding import decode
+from stepwell.exchange._openai_chat import OpenAIChat
+from stepwell.exchange._raw import Exchange, header, with_bodies
+from stepwell.sdk.records import Step
+
+_DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (OpenAIChat(),)}
+
+
+def dialects() -> tuple[str, ...]:
+    """The names of all dialects."""
+    return tuple(_DIALECTS)
+
+
+def dialect_for(method: str, path: str) -> Dialect | None:
+    """The dialect of a request, by its method and path (a query string may follow); None when it is no generation."""
+    path = path.partition("?")[0]
+    return next((dialect for dialect in _DIALECTS.values() if dialect.matches(method, path)), None)
+
+
+def parse(exchange: Exchange) -> Sequence[Step]:
+    """The steps of an exchange, one per choice, always the same for the same exchange.
+
+    Raises:
+        Unparseable: the exchange cannot be read; its message is the reason.
+    """
+    dialect = _DIALECTS.get(exchange.dialect)
+    if dialect is None:
+        raise Unparseable(f"unknown dialect {exchange.dialect!r}")
+    request, response = exchange.request, exchange.response
+    if request.truncated:
+        raise Unparseable(f"the request is larger than what capture keeps ({len(request.body)} bytes kept)")
+    asked = decode(request.body, header(request.headers, "content-encoding"))
+    if asked.problem:
+        raise Unparseable(f"the request body cannot be decoded: {asked.problem}")
+    answered = decode(response.body, header(response.headers, "content-encoding"))
+    if answered.problem and response.end == "complete":
+        raise Unparseable(f"the response body cannot be decoded: {answered.problem}")
+    return dialect.parse(with_bodies(exchange, asked.body, answered.body))

@@ -1,0 +1,133 @@
+"""An exchange as it crossed the wire, and its form in the spool.
+
+Two entries: the request when it is forwarded, so that a call whose proxy dies still shows; the response when it has ended. Heads
+are small JSON, bodies stay the bytes of the wire (also compressed ones): nobody parses anything while traffic passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import orjson
+
+from stepwell.exchange._clean import Headers, clean_url, kept_headers
+from stepwell.spool import LOST, Entry, Record
+
+REQUEST = "exchange.request"
+RESPONSE = "exchange.response"
+
+End = Literal["complete", "client_disconnect", "upstream_error", "aborted"]
+"""How the transfer ended: to its last byte; the client hung up; the upstream failed; the capturing process died."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The agent's side. Times are ns since the epoch on the producer's clock, here and below."""
+
+    method: str
+    url: str
+    headers: Headers
+    body: bytes
+    at_ns: int
+    http_version: str = ""
+    truncated: bool = False
+    """The body was larger than what capture keeps, and `body` is its beginning only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """The upstream's side; `status` is None when no answer came at all."""
+
+    status: int | None
+    headers: Headers
+    body: bytes
+    end: End
+    at_ns: int
+    first_byte_ns: int | None = None
+    error: str | None = None
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One raw request with its response, before anyone parsed it."""
+
+    id: str
+    dialect: str
+    request: Request
+    response: Response
+    trajectory_id: str | None = None
+    """As claimed by the proxy credentials; None for an anonymous agent."""
+    engine: str | None = None
+    """The kind of server behind the route (`vllm`, …) when a route says so."""
+    added: tuple[str, ...] = ()
+    """Names of request fields that the route added and the agent did not send."""
+    client: str = "proxy"
+    """Which way in it came: `proxy`, `sdk`, `import`."""
+
+
+def request_entry(exchange_id: str, request: Request, **context: Any) -> Entry:
+    """The spool entry of a forwarded request. `context`: dialect, trajectory_id, engine, added."""
+    head = {
+        "method": request.method,
+        "url": clean_url(request.url),
+        "headers": kept_headers(request.headers),
+        "at_ns": request.at_ns,
+        "http_version": request.http_version,
+        "truncated": request.truncated,
+        **context,
+    }
+    return Entry(id=exchange_id, kind=REQUEST, head=orjson.dumps(head), body=request.body, opens=True)
+
+
+def response_entry(exchange_id: str, response: Response) -> Entry:
+    """The spool entry that answers `request_entry` of the same id."""
+    head = {
+        "status": response.status,
+        "headers": kept_headers(response.headers),
+        "end": response.end,
+        "at_ns": response.at_ns,
+        "first_byte_ns": response.first_byte_ns,
+        "error": response.error,
+        "truncated": response.truncated,
+    }
+    return Entry(
+        id=f"{exchange_id}.response", kind=RESPONSE, head=orjson.dumps(head), body=response.body, ref=exchange_id
+    )
+
+
+def exchange_from(request: Record, response: Record) -> Exchange:
+    """The exchange of two spool records; a `LOST` response gives one that was aborted."""
+    head = orjson.loads(request.head)
+    context = {key: head.pop(key) for key in ("dialect", "trajectory_id", "engine", "added") if key in head}
+    context["added"] = tuple(context.get("added") or ())
+    asked = Request(body=request.body, **{**head, "headers": _pairs(head["headers"])})
+    return Exchange(id=request.id, request=asked, response=_response(response), **context)
+
+
+def _response(record: Record) -> Response:
+    if record.kind == LOST:
+        error = "the capturing process ended before the answer was recorded"
+        return Response(None, [], b"", "aborted", record.at_ns, error=error)
+    head = orjson.loads(record.head)
+    return Response(body=record.body, **{**head, "headers": _pairs(head["headers"])})
+
+
+def _pairs(headers: Iterable[list[str]]) -> Headers:
+    return [(name, value) for name, value in headers]
+
+
+def header(headers: Headers, name: str) -> str:
+    """The value of a header by its lower-case name, or the empty string."""
+    return next((value for key, value in headers if key == name), "")
+
+
+def with_bodies(exchange: Exchange, request: bytes, response: bytes) -> Exchange:
+    """The same exchange with other bodies (decoded, cut, redacted)."""
+    return replace(
+        exchange,
+        request=replace(exchange.request, body=request),
+        response=replace(exchange.response, body=response),
+    )

@@ -1,0 +1,6 @@
+"""The canonical form of messages, for those who store, link or show them."""
+
+from stepwell.exchange._canonical import Message, Part, following_key, prefix_keys, text_of
+from stepwell.exchange._chat_messages import canonical_message, canonical_messages
+
+__all__ = ["Message", "Part", "canonical_message", "canonical_messages", "following_key", "prefix_keys", "text_of"]

@@ -1,0 +1,319 @@
+"""The contract: the records everybody sends, checked once, where they are made.
+
+A `Step` is one generation by the policy; a `Feedback` is anything learned about a step, trajectory or group afterwards; a
+`Trajectory` names what its steps belong to, and says when it is over. Unknown fields, lengths that do not agree, numbers that are
+not finite and texts that are no Unicode are refused with the field's name; nothing is padded, cut or guessed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from stepwell.errors import InvalidRecord
+
+__all__ = ["Feedback", "FeedbackKind", "Split", "Status", "Step", "Trajectory", "TrajectoryState", "checked", "new_id"]
+
+MAX_IDS = 4_000_000
+"""Most token ids in one prompt or response."""
+MAX_JSON_BYTES = 64 << 20
+"""Most bytes of JSON in one free-form field (messages, tools, metadata, …)."""
+MAX_DEPTH = 100
+"""Most levels of lists and objects in one free-form field."""
+
+_LONG_NUMBER = re.compile(r"\d{19}")
+
+
+def new_id() -> str:
+    """A fresh identifier, unique without asking anybody."""
+    return uuid.uuid4().hex
+
+
+def _plain(value: object) -> object:
+    """numpy arrays, torch tensors and Arrow arrays come as they are: their `tolist` gives plain numbers."""
+    to_list = getattr(value, "tolist", None) or getattr(value, "to_pylist", None)
+    return to_list() if callable(to_list) else value
+
+
+def _json(value: object) -> object:
+    """Free-form values must survive a round trip through any strict JSON parser and come back as they were.
+
+    No NaN, no lone surrogates, string keys; no integer beyond 64 bits (parsers make floats of those, or fail); not nested so
+    deeply that a parser's own limit is met.
+    """
+    if value is None:
+        return value
+    try:
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise ValueError("contains half a surrogate pair: not Unicode text") from error
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"is not strict JSON: {error}") from error
+    if size > MAX_JSON_BYTES:
+        raise ValueError(f"is {size} bytes of JSON; at most {MAX_JSON_BYTES} are taken")
+    if text.count("[") + text.count("{") > MAX_DEPTH or _LONG_NUMBER.search(text):  # else there is nothing to look for
+        _check_levels(value)
+    return value
+
+
+def _check_levels(value: object) -> None:
+    level, depth = [value], 0
+    while level:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise ValueError(f"is nested more than {MAX_DEPTH} levels deep")
+        below: list[object] = []
+        for item in level:
+            if isinstance(item, dict):
+                below.extend(item.values())
+            elif isinstance(item, list | tuple):
+                below.extend(item)
+            elif isinstance(item, int) and not -(2**63) <= item < 2**64:
+                raise ValueError("contains an integer of more than 64 bits; send it as a string")
+        level = below
+
+
+Id = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+Text = Annotated[str, StringConstraints(max_length=MAX_JSON_BYTES)]
+TokenIds = Annotated[
+    list[Annotated[int, Field(ge=0, lt=2**31, strict=True)]], BeforeValidator(_plain), Field(max_length=MAX_IDS)
+]
+Logprobs = Annotated[
+    list[Annotated[float, Field(allow_inf_nan=False, le=1e-3)]], BeforeValidator(_plain), Field(max_length=MAX_IDS)
+]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+JsonObject = Annotated[dict[str, Any], BeforeValidator(_json)]
+Messages = Annotated[list[dict[str, Any]], BeforeValidator(_json)]
+
+Split = Literal["train", "eval"]
+Status = Literal["ok", "truncated", "error", "client_disconnect", "aborted"]
+TrajectoryState = Literal["open", "completed", "failed"]
+FeedbackKind = Literal["reward", "rating", "label", "score", "comment", "preference", "correction"]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+R = TypeVar("R", bound=_Record)
+
+
+class Step(_Record):
+    """One generation by the policy: one choice of one LLM call.
+
+    It carries tokens (`prompt_ids`, `response_ids`), text (`messages`, `response`), or both. Messages have the form of OpenAI chat
+    messages, or the canonical form (content as a list of typed parts).
+    """
+
+    step_id: Id = Field(default_factory=new_id)
+    """Makes the submission idempotent: the same id twice is one step."""
+    call_id: Id | None = None
+    """Shared by the attempts and by the choices of one LLM call."""
+    trajectory_id: Id | None = None
+    prompt_id: Id | None = None
+    """The task, the same across epochs."""
+    group_id: Id | None = None
+    """The trajectories of one sampling round of one prompt, compared with each other."""
+    split: Split | None = None
+    parent_id: Id | None = None
+    """The step before this one. Left out, it is found by the conversation."""
+
+    messages: Messages | None = None
+    response: JsonObject | None = None
+    """The assistant's message; a plain string is taken as its text."""
+    tools: Messages | None = None
+    sampling: JsonObject | None = None
+    """temperature, top_p, max_tokens, … as asked for."""
+    finish_reason: Name | None = None
+    status: Status = "ok"
+    usage: JsonObject | None = None
+    """As the provider gave it."""
+
+    prompt_ids: TokenIds | None = None
+    response_ids: TokenIds | None = None
+    logprobs: Logprobs | None = None
+    """Natural logarithms, one per response id, or absent."""
+    logprobs_mode: Name | None = None
+    """Whether the engine took logprobs before or after temperature and truncation, in the engine's words."""
+    source: Annotated[str, StringConstraints(pattern=r"^(engine|tokenizer:.{1,200})$")] = "engine"
+    """Where the ids come from: `engine` as sampled, or `tokenizer:<name>` derived from text and never trained on by default."""
+    fingerprint: Name | None = None
+    """Names model and tokenizer: ids of different fingerprints are never merged."""
+
+    policy: Name | None = None
+    policy_version: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
+    policy_label: Name | None = None
+    model: Name | None = None
+    """The model that answered, in the provider's words."""
+    model_asked: Name | None = None
+    response_id: Name | None = None
+    dialect: Name | None = None
+    engine: Name | None = None
+
+    reward: Number | None = None
+    """Becomes a feedback named `reward` on this step."""
+    trainable: bool = True
+    untrainable_reason: Text | None = None
+    started_at: AwareDatetime | None = None
+    first_token_at: AwareDatetime | None = None
+    finished_at: AwareDatetime | None = None
+    metadata: JsonObject | None = None
+    extra: JsonObject | None = None
+    """What the provider said and the fields above do not model."""
+
+    @field_validator("response", mode="before")
+    @classmethod
+    def _text_is_a_message(cls, value: object) -> object:
+        return {"role": "assistant", "content": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        if self.prompt_ids is None and self.messages is None:
+            raise InvalidRecord("prompt_ids", "a step needs prompt_ids or messages: what did the policy see?")
+        if self.response_ids is None and self.response is None:
+            raise InvalidRecord("response_ids", "a step needs response_ids or response: what did the policy say?")
+        if (self.prompt_ids is None) != (self.response_ids is None):
+            missing = "prompt_ids" if self.prompt_ids is None else "response_ids"
+            raise InvalidRecord(missing, "prompt_ids and response_ids come together or not at all")
+        if self.prompt_ids is not None and not self.prompt_ids:
+            raise InvalidRecord("prompt_ids", "is empty: the first response token would have nothing before it")
+        if self.logprobs is not None and len(self.logprobs) != len(self.response_ids or ()):
+            raise InvalidRecord(
+                "logprobs",
+                f"{len(self.logprobs)} of them for {len(self.response_ids or ())} response_ids; leave out or give all",
+            )
+        return self
+
+
+class Feedback(_Record):
+    """Something learned about a step, a trajectory or a prompt group, now or years later.
+
+    Exactly one target: `step_id`, `trajectory_id`, `group_id`, or `response_id` (the provider's own id of the answer). The target
+    need not be known yet. What is said is exactly one of the fields from `reward` to `rejected_id`; `comment` may go with any.
+    """
+
+    feedback_id: Id = Field(default_factory=new_id)
+    step_id: Id | None = None
+    trajectory_id: Id | None = None
+    group_id: Id | None = None
+    response_id: Id | None = None
+
+    name: Name | None = None
+    """Which reward, score or label: `unit_tests`, `style`, … Defaults to the kind. The last per (target, name, author) counts."""
+    author: Name | None = None
+    reward: Number | None = None
+    score: Number | None = None
+    rating: Number | None = None
+    scale: Number | None = None
+    """The best possible rating; required with `rating`."""
+    label: Name | None = None
+    correction: JsonObject | None = None
+    """What the step should have answered: an assistant message; a plain string is taken as its text."""
+    rejected_id: Id | None = None
+    """A preference: the target is better than this step."""
+    comment: Text | None = None
+    at: AwareDatetime | None = None
+    metadata: JsonObject | None = None
+
+    @field_validator("correction", mode="before")
+    @classmethod
+    def _text_is_a_message(cls, value: object) -> object:
+        return {"role": "assistant", "content": value} if isinstance(value, str) else value
+
+    @property
+    def kind(self) -> FeedbackKind:
+        """What this feedback says, from the field that says it."""
+        return self._said()[0] if self._said() else "comment"
+
+    @property
+    def target(self) -> tuple[Literal["step", "trajectory", "group", "response"], str]:
+        """The kind of the target and its id."""
+        return self._targets()[0]
+
+    def _said(self) -> list[FeedbackKind]:
+        said: dict[FeedbackKind, object] = {
+            "reward": self.reward,
+            "score": self.score,
+            "rating": self.rating,
+            "label": self.label,
+            "correction": self.correction,
+            "preference": self.rejected_id,
+        }
+        return [kind for kind, value in said.items() if value is not None]
+
+    def _targets(self) -> list[tuple[Literal["step", "trajectory", "group", "response"], str]]:
+        named: list[tuple[Literal["step", "trajectory", "group", "response"], str | None]] = [
+            ("step", self.step_id),
+            ("trajectory", self.trajectory_id),
+            ("group", self.group_id),
+            ("response", self.response_id),
+        ]
+        return [(kind, id) for kind, id in named if id is not None]
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        if len(self._targets()) != 1:
+            raise InvalidRecord("step_id", "give exactly one of step_id, trajectory_id, group_id, response_id")
+        if len(self._said()) > 1:
+            raise InvalidRecord(
+                self._said()[1], f"one feedback says one thing, and this one says {self._said()[0]} already"
+            )
+        if not self._said() and self.comment is None:
+            raise InvalidRecord(
+                "reward", "says nothing: give reward, score, rating, label, correction, rejected_id or comment"
+            )
+        if self.rating is not None and (self.scale is None or not self.scale > 0 or not self.rating <= self.scale):
+            raise InvalidRecord("scale", "a rating needs the scale it is on: the best possible rating, above 0")
+        return self
+
+
+class Trajectory(_Record):
+    """One rollout of one task: what its steps share, and whether it is over."""
+
+    trajectory_id: Id = Field(default_factory=new_id)
+    prompt_id: Id | None = None
+    group_id: Id | None = None
+    split: Split = "train"
+    policy_version: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
+    metadata: JsonObject | None = None
+    state: TrajectoryState = "open"
+    reason: Text | None = None
+    """Why it failed, or how it ended (an exit code)."""
+    marks: dict[str, Annotated[int, Field(ge=0)]] | None = None
+    """Each producer's record number when the trajectory ended: it is complete once all of them are committed."""
+    at: AwareDatetime | None = None
+
+
+def checked(model: type[R], values: object) -> R:
+    """`values` as a record of that kind; `InvalidRecord` with the path of the first field that is wrong."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        cause = first.get("ctx", {}).get("error")
+        if isinstance(cause, InvalidRecord):
+            raise InvalidRecord(cause.field, cause.reason) from None
+        raise InvalidRecord(_path(first["loc"]), str(first["msg"])) from None
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    path = ""
+    for part in location:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
+    return path

@@ -1,0 +1,30 @@
+"""How far ingest has come: one small file beside the spools, written by ingest, read by producers.
+
+It is a hint about what may be dropped, never the truth about what is committed: that is the warehouse's ledger, which ingest
+reads at its start. A missing or damaged file only means that nothing is dropped yet.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+_NAME = "committed.json"
+
+
+def write_cursor(folder: Path, marks: Mapping[str, int]) -> None:
+    """Say that everything up to these numbers, by producer, is in the warehouse."""
+    path = folder / _NAME
+    scratch = path.with_suffix(".tmp")
+    scratch.write_text(json.dumps(dict(marks)))
+    scratch.replace(path)
+
+
+def read_cursor(folder: Path, producer: str) -> int:
+    """The number up to which `producer` may drop its records (0: nothing)."""
+    try:
+        marks = json.loads((folder / _NAME).read_bytes())
+        return int(marks.get(producer, 0))
+    except (OSError, ValueError, AttributeError):
+        return 0

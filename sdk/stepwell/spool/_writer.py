@@ -1,0 +1,154 @@
+"""A thread that writes to a spool on behalf of an event loop, many entries to a transaction."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from stepwell.errors import SpoolError, SpoolFull
+from stepwell.spool._format import Entry
+from stepwell.spool._spool import Spool
+
+_log = logging.getLogger(__name__)
+
+_BATCH = 256
+_TRIM_EVERY = 1.0
+
+
+@dataclass(slots=True)
+class _Job:
+    entries: Sequence[Entry]
+    size: int
+    done: Future[list[int]] = field(default_factory=Future)
+
+
+class SpoolWriter:
+    """Owns a `Spool` and its thread.
+
+    `submit` never blocks: what the disk cannot take at once waits in memory up to `max_pending` bytes, beyond which it is refused.
+    The future ends when the entries are durable. `cursor`, when given, is asked about once a second up to which number everything
+    is in the warehouse, and what lies below is dropped. `linger` seconds are waited for company before a transaction: a trickle of
+    single entries otherwise costs one commit each.
+    """
+
+    def __init__(
+        self,
+        spool: Spool,
+        *,
+        max_pending: int = 256 << 20,
+        cursor: Callable[[str], int] | None = None,
+        linger: float = 0.0,
+    ) -> None:
+        self.spool = spool
+        self.lost = 0
+        self._unsaid = 0
+        self._cursor = cursor
+        self._max_pending = max_pending
+        self._linger = linger
+        self._pending = 0
+        self._lock = threading.Lock()
+        self._next_trim = 0.0
+        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=f"spool-{spool.path.stem}", daemon=True)
+        self._thread.start()
+
+    @property
+    def pending(self) -> int:
+        """Bytes waiting in memory for the disk."""
+        return self._pending
+
+    def submit(self, *entries: Entry) -> Future[list[int]]:
+        """Queue `entries` as one unit. The future gives their running numbers, or raises `SpoolFull` or `SpoolError`."""
+        job = _Job(entries, sum(entry.size for entry in entries))
+        with self._lock:
+            full = self._pending + job.size > self._max_pending
+            self._pending += 0 if full else job.size
+        if full:
+            job.done.set_exception(SpoolFull("the disk does not keep up: too much waits in memory to be spooled"))
+        else:
+            self._queue.put(job)
+        return job.done
+
+    def count_loss(self, count: int = 1) -> None:
+        """Count something that could not be kept; the spool remembers it as soon as it can be written again."""
+        with self._lock:
+            self.lost += count
+            self._unsaid += count
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Return when everything submitted so far is durable or refused. Raises TimeoutError after `timeout` seconds."""
+        self.submit().result(timeout)
+
+    def close(self) -> None:
+        """Write what is queued, then close the spool."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        open_ = True
+        while open_:
+            jobs, open_ = self._collect()
+            if jobs:
+                self._write(jobs)
+            self._housekeep()
+        self.spool.close()
+
+    def _collect(self) -> tuple[list[_Job], bool]:
+        """What is queued, up to one transaction's worth; False when told to stop."""
+        jobs: list[_Job] = []
+        try:
+            job = self._queue.get(timeout=_TRIM_EVERY)
+            if self._linger and job is not None:
+                time.sleep(self._linger)
+            while job is not None:
+                jobs.append(job)
+                if len(jobs) >= _BATCH:
+                    return jobs, True
+                job = self._queue.get_nowait()
+        except queue.Empty:
+            return jobs, True
+        return jobs, False
+
+    def _write(self, jobs: list[_Job]) -> None:
+        try:
+            numbers = self.spool.append([entry for job in jobs for entry in job.entries])
+        except SpoolError as error:
+            self._write_singly(jobs, error)
+        else:
+            start = 0
+            for job in jobs:
+                job.done.set_result(numbers[start : start + len(job.entries)])
+                start += len(job.entries)
+        with self._lock:
+            self._pending -= sum(job.size for job in jobs)
+
+    def _write_singly(self, jobs: list[_Job], error: SpoolError) -> None:
+        """A batch was refused: one oversized neighbour must not take the others with it."""
+        if len(jobs) == 1:
+            jobs[0].done.set_exception(error)
+            return
+        for job in jobs:
+            try:
+                job.done.set_result(self.spool.append(job.entries))
+            except SpoolError as single:
+                job.done.set_exception(single)
+
+    def _housekeep(self) -> None:
+        with self._lock:
+            unsaid, self._unsaid = self._unsaid, 0
+        try:
+            if unsaid:
+                self.spool.add_lost(unsaid)
+                unsaid = 0
+            if self._cursor is not None and time.monotonic() >= self._next_trim:
+                self._next_trim = time.monotonic() + _TRIM_EVERY
+                self.spool.trim(self._cursor(self.spool.producer))
+        except SpoolError as error:
+            _log.warning("%s", error)
+        with self._lock:
+            self._unsaid += unsaid

@@ -1,0 +1,51 @@
+"""The warehouse: step records in versioned LanceDB tables, on a local folder or an object store.
+
+    from stepwell.warehouse import Warehouse
+
+    warehouse = Warehouse.open("./stepwell-data/warehouse")          # or s3://bucket/prefix
+    warehouse.query("SELECT status, count(*) FROM steps GROUP BY ALL")
+    warehouse.datasets.create("math", "trajectory_reward > 0 AND status = 'ok'")
+    warehouse.datasets.read("math", 1)                               # Arrow, whole prompts, the same bytes for ever
+
+Facts only are stored: `steps`, and `events` about them. Rewards, states and readiness are resolved from those when asked. Needs the extra
+`warehouse`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from stepwell.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from stepwell.warehouse._config import IngestConfig
+    from stepwell.warehouse._datasets import Dataset, Datasets
+    from stepwell.warehouse._ingest import Ingest
+    from stepwell.warehouse._process import run_ingest
+    from stepwell.warehouse._query import BadQuery
+    from stepwell.warehouse._warehouse import Warehouse
+
+__all__ = ["BadQuery", "Dataset", "Datasets", "Ingest", "IngestConfig", "Warehouse", "run_ingest"]
+
+_HOMES = {
+    "BadQuery": "_query",
+    "Dataset": "_datasets",
+    "Datasets": "_datasets",
+    "Ingest": "_ingest",
+    "IngestConfig": "_config",
+    "Warehouse": "_warehouse",
+    "run_ingest": "_process",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for: settings must not cost LanceDB's imports, and a missing extra is named."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("stepwell"):
+            raise
+        raise MissingExtra(error.name or "?", "warehouse") from error

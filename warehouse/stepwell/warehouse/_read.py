@@ -1,0 +1,69 @@
+"""Reading steps back whole, by id or by trajectory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import lance
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stepwell.warehouse._whole import NEEDED, WHOLE, readable, restore
+
+_LISTED = 200
+"""Up to so many ids go into the filter; more are matched while scanning, where a long list would be parsed row by row."""
+
+
+def of_trajectories(
+    dataset: lance.LanceDataset, trajectory_ids: Sequence[str], columns: Sequence[str] | None = None
+) -> pa.Table:
+    """All steps of these trajectories, whole. Every base is of the same trajectory, so nothing else is needed."""
+    return restore(stored_of(dataset, trajectory_ids, columns))
+
+
+def stored_of(
+    dataset: lance.LanceDataset, trajectory_ids: Sequence[str], columns: Sequence[str] | None = None
+) -> pa.Table:
+    """The same steps as they are stored, with at least the columns that restoring needs."""
+    return matching(dataset, "trajectory_id", trajectory_ids, _stored(dataset, columns))
+
+
+def by_id(dataset: lance.LanceDataset, step_ids: Sequence[str], columns: Sequence[str] | None = None) -> pa.Table:
+    """The steps of these ids, whole, in the order asked for. Ids that are not there are left out."""
+    found = matching(dataset, "step_id", step_ids, ["step_id", "trajectory_id"])
+    trajectories = pc.unique(found["trajectory_id"]).to_pylist()
+    whole = of_trajectories(dataset, trajectories, columns)
+    place = pc.index_in(pa.array(step_ids, pa.string()), value_set=whole["step_id"].combine_chunks())
+    visible = readable(dataset.schema.names) if columns is None else list(columns)
+    return whole.take(place.drop_null()).select(visible)
+
+
+def whole_steps(dataset: lance.LanceDataset) -> pa.Table:
+    """`step_id` and the whole columns of every step."""
+    stored = dataset.to_table(columns=list(NEEDED), filter="ledger IS NULL")
+    return restore(stored).select(["step_id", *WHOLE])
+
+
+def existing(dataset: lance.LanceDataset, key: str, ids: Sequence[str]) -> set[str]:
+    """Which of these ids the table already has."""
+    if not ids or dataset.count_rows() <= 1:  # the ledger row alone
+        return set()
+    return set(matching(dataset, key, ids, [key])[key].to_pylist())
+
+
+def _stored(dataset: lance.LanceDataset, columns: Sequence[str] | None) -> list[str]:
+    """The stored columns behind what a reader asks for."""
+    visible = readable(dataset.schema.names) if columns is None else columns
+    return list(dict.fromkeys([*NEEDED, *(name for name in visible if name not in WHOLE), "trajectory_id"]))
+
+
+def matching(dataset: lance.LanceDataset, column: str, values: Sequence[str], columns: list[str]) -> pa.Table:
+    """These columns of the rows where `column` is one of `values`."""
+    wanted = pa.array(values, pa.string())
+    if len(values) <= _LISTED:
+        listed = ", ".join("'" + value.replace("'", "''") + "'" for value in values)
+        return dataset.to_table(columns=columns, filter=f"{column} IN ({listed})" if values else "false")
+    names = list(dict.fromkeys([*columns, column]))
+    batches = dataset.to_batches(columns=names)
+    kept = [batch.filter(pc.is_in(batch[column], value_set=wanted)) for batch in batches]
+    return pa.Table.from_batches(kept, schema=dataset.scanner(columns=names).projected_schema).select(columns)

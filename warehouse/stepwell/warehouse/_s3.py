@@ -1,0 +1,71 @@
+"""Object stores: can the bucket be reached, and does it keep its word.
+
+Lance's commits rely on conditional writes. A store that ignores `If-None-Match` loses commits silently, so it is tried once,
+before anything is written, and refused when it fails.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from stepwell.errors import StoreError
+
+
+def is_object_store(uri: str) -> bool:
+    """Whether the URI names a bucket rather than a folder."""
+    return uri.startswith("s3://")
+
+
+def check_store(uri: str, storage_options: Mapping[str, str]) -> None:
+    """Answers within seconds whether the bucket behind `uri` can be used.
+
+    Raises:
+        StoreError: it cannot be reached, refuses the credentials, does not exist, or ignores conditional writes.
+    """
+    parts = urlsplit(uri)
+    bucket, prefix = parts.netloc, parts.path.strip("/")
+    client = _client(storage_options)
+    key = f"{prefix}/.stepwell-probe-{uuid.uuid4().hex}".lstrip("/")
+    try:
+        client.head_bucket(Bucket=bucket)
+        client.put_object(Bucket=bucket, Key=key, Body=b"", IfNoneMatch="*")
+        honoured = _second_put_is_refused(client, bucket, key)
+        client.delete_object(Bucket=bucket, Key=key)
+    except (BotoCoreError, ClientError) as error:
+        where = storage_options.get("aws_endpoint", "the default endpoint")
+        raise StoreError(f"cannot use the bucket {bucket!r} at {where}: {error}") from error
+    if not honoured:
+        raise StoreError(
+            f"the store of {uri} ignores If-None-Match: two commits at once would lose data; it is not written to"
+        )
+
+
+def _second_put_is_refused(client: Any, bucket: str, key: str) -> bool:
+    try:
+        client.put_object(Bucket=bucket, Key=key, Body=b"", IfNoneMatch="*")
+    except ClientError as error:
+        if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") in (409, 412):
+            return True
+        raise
+    return False
+
+
+def _client(options: Mapping[str, str]) -> Any:
+    """A boto3 client that sees what Lance sees; what the options leave open comes from the usual AWS environment."""
+    return boto3.client(
+        "s3",
+        endpoint_url=options.get("aws_endpoint"),
+        region_name=options.get("aws_region") or os.environ.get("AWS_REGION") or "us-east-1",
+        aws_access_key_id=options.get("aws_access_key_id"),
+        aws_secret_access_key=options.get("aws_secret_access_key"),
+        aws_session_token=options.get("aws_session_token"),
+        config=Config(connect_timeout=3, read_timeout=10, retries={"max_attempts": 2}),
+    )
