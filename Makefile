@@ -62,7 +62,7 @@ bench: $(STAMPS)/dev ## run the benchmarks (ARGS="--json")
 	@for file in benchmarks/*.py; do echo "== $$file"; $(PY) $$file $(ARGS) || exit 1; done
 
 lock: $(PY) ## write requirements/*.txt anew from pyproject.toml
-	$(UV) pip compile --quiet --universal --python-version $(PYTHON_VERSION) --all-extras --group demo pyproject.toml -o requirements/run.txt
+	$(UV) pip compile --quiet --universal --python-version $(PYTHON_VERSION) --all-extras pyproject.toml -o requirements/run.txt
 	$(UV) pip compile --quiet --universal --python-version $(PYTHON_VERSION) --all-extras --group dev -c requirements/run.txt pyproject.toml -o requirements/dev.txt
 
 clean: ## remove .venv, .tools and caches; data stays

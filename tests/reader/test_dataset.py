@@ -1,0 +1,124 @@
+"""A dataset's rows as merged batches, group by group."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from stepwell.errors import InvalidRecord
+from stepwell.reader import GroupBatch, read_groups
+from stepwell.warehouse import Warehouse
+
+
+class _Datasets:
+    def __init__(self, steps: pa.Table) -> None:
+        self.steps = steps
+        self.asked: tuple[Any, ...] = ()
+
+    def read(self, name: str, version: int | None, *, verify: bool) -> pa.Table:
+        self.asked = (name, version, verify)
+        return self.steps
+
+
+class _Warehouse:
+    """The one thing of a warehouse that the reader uses."""
+
+    def __init__(self, *rows: dict[str, Any]) -> None:
+        self.datasets = _Datasets(_table(rows))
+
+
+def _table(rows: tuple[dict[str, Any], ...]) -> pa.Table:
+    schema = pa.schema(
+        {
+            "step_id": pa.string(),
+            "trajectory_id": pa.string(),
+            "group_id": pa.string(),
+            "fingerprint": pa.string(),
+            "policy": pa.string(),
+            "prompt_ids": pa.large_list(pa.int32()),
+            "response_ids": pa.list_(pa.int32()),
+            "logprobs": pa.list_(pa.float32()),
+            "trajectory_reward": pa.float64(),
+        }
+    )
+    return pa.Table.from_pylist(list(rows), schema=schema)
+
+
+def _row(name: str, trajectory: str, group: str | None, reward: float | None, **changed: Any) -> dict[str, Any]:
+    row = {
+        "step_id": name,
+        "trajectory_id": trajectory,
+        "group_id": group,
+        "fingerprint": "vllm:m",
+        "policy": "m",
+        "prompt_ids": [1, 2, 3],
+        "response_ids": [len(name), 5],
+        "logprobs": [-0.5, -0.25],
+        "trajectory_reward": reward,
+    }
+    return row | changed
+
+
+def _read(*rows: dict[str, Any], **options: Any) -> list[GroupBatch]:
+    return list(read_groups(cast(Warehouse, _Warehouse(*rows)), "math", 1, **options))
+
+
+def test_each_group_is_one_batch_and_its_rows_name_their_steps() -> None:
+    first, second = _read(
+        _row("a", "t1", "g1", 1.0),
+        _row("bb", "t1", "g1", 1.0),
+        _row("ccc", "t2", "g1", 0.0),
+        _row("dddd", "t3", "g2", 1.0),
+    )
+    assert (first.group_id, second.group_id) == ("g1", "g2")
+    assert first.step_ids == ("a", "bb", "ccc")
+    lengths = {
+        first.step_ids[index]: first.batch.sequence(row)[3] for row, index in enumerate(first.batch.step_index.tolist())
+    }
+    assert lengths == {"a": 1, "bb": 2, "ccc": 3}
+
+
+def test_advantages_compare_trajectories_not_steps() -> None:
+    """Two steps of the winner and one of the loser: over steps the mean would be 2/3, over trajectories it is 1/2."""
+    (group,) = _read(_row("a", "t1", "g", 1.0), _row("bb", "t1", "g", 1.0), _row("ccc", "t2", "g", 0.0))
+    advantage = group.batch.advantage
+    assert advantage is not None
+    np.testing.assert_allclose(np.unique(advantage.round(4)), [-0.7071, 0.7071], atol=1e-4)
+
+
+def test_weights_add_up_to_one_over_the_whole_dataset() -> None:
+    groups = _read(_row("a", "t1", "g1", 1.0), _row("bb", "t2", "g2", 1.0), _row("ccc", "t3", "g2", 0.0))
+    assert sum(float(group.batch.weight.sum()) for group in groups) == pytest.approx(1.0)
+
+
+def test_without_advantages_no_reward_is_needed_and_none_is_made_up() -> None:
+    (group,) = _read(_row("a", "t1", "g", None), advantage="none")
+    assert group.batch.advantage is None
+
+
+def test_steps_without_a_group_are_a_group_of_their_own() -> None:
+    first, second = _read(_row("a", "t1", "g", 1.0), _row("bb", "t2", None, 1.0))
+    assert (first.group_id, second.group_id) == ("g", None)
+
+
+@pytest.mark.parametrize(
+    ("rows", "field", "words"),
+    [
+        ([_row("a", "t1", "g", 1.0, prompt_ids=None, response_ids=None, logprobs=None)], "prompt_ids", "first a"),
+        (
+            [_row("a", "t1", "g", 1.0), _row("bb", "t2", "g", 1.0, fingerprint="vllm:other")],
+            "fingerprint",
+            "vllm:other",
+        ),
+        ([_row("a", "t1", "g", 1.0), _row("bb", "t2", "g", 1.0, policy="other")], "policy", "one policy"),
+        ([_row("a", "t1", "g", 1.0), _row("bb", "t2", "g", None)], "trajectory_reward", "t2"),
+    ],
+)
+def test_what_cannot_be_trained_on_is_named(rows: list[dict[str, Any]], field: str, words: str) -> None:
+    with pytest.raises(InvalidRecord) as refused:
+        _read(*rows)
+    assert refused.value.field == field
+    assert words in str(refused.value)
