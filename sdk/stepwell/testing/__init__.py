@@ -1,0 +1,65 @@
+"""Public test seams: a scripted LLM server that behaves, byte for byte, like an inference engine.
+
+Agents, proxies and pipelines are hard to test against a real model: it costs money, answers differently each time and
+never fails on demand. `ScriptedServer` stands in for one. It speaks the chat completions dialect over HTTP/1.1 and
+HTTP/2, plain or TLS with a throw-away authority, in the shape of vLLM asked for token ids. A script (a function from the
+conversation to a `Reply`) decides what the model says; a `Delivery` on the reply decides what goes wrong on the way.
+The server keeps its own log of what it truly sampled, to compare with what was captured::
+
+    def script(call: ChatCall) -> Reply:
+        return Reply(content="Grüße 👋")
+
+    with ScriptedServer(script) as server:
+        client = OpenAI(base_url=server.base_url, http_client=httpx2.Client(verify=server.client_context()))
+        client.chat.completions.create(model="scripted", messages=[{"role": "user", "content": "hi"}])
+        assert server.calls[0].choices[0].text == "Grüße 👋"
+
+The tokenizer is a real one (`ByteTokenizer`) and the chat template a real template (`ChatTemplate`), so ids, text and
+log-probabilities belong together, and the prompt of turn N+1 is an exact append of turn N's prompt and response.
+
+`python -m stepwell.testing` runs the same server as a process. Needs the extra `testing`.
+"""
+
+from __future__ import annotations
+
+from stepwell.errors import MissingExtra
+
+try:
+    from stepwell.testing._app import ScriptedApp
+    from stepwell.testing._demo_script import demo_script
+    from stepwell.testing._demo_tasks import DEMO_TASKS, DemoTask
+    from stepwell.testing._log import LoggedCall, LoggedChoice
+    from stepwell.testing._script import ChatCall, Delivery, Reply, Script, ToolCall
+    from stepwell.testing._server import ScriptedServer
+    from stepwell.testing._template import CHAT_TEMPLATE, ChatTemplate
+    from stepwell.testing._tls import ThrowawayCA
+    from stepwell.testing._tokenizer import ByteTokenizer
+except ModuleNotFoundError as error:
+    if error.name is None or error.name.split(".")[0] not in {
+        "cryptography",
+        "hypercorn",
+        "jinja2",
+        "orjson",
+        "starlette",
+    }:
+        raise
+    raise MissingExtra(error.name.split(".")[0], "testing") from error
+
+__all__ = [
+    "CHAT_TEMPLATE",
+    "DEMO_TASKS",
+    "ByteTokenizer",
+    "ChatCall",
+    "ChatTemplate",
+    "Delivery",
+    "DemoTask",
+    "LoggedCall",
+    "LoggedChoice",
+    "Reply",
+    "Script",
+    "ScriptedApp",
+    "ScriptedServer",
+    "ThrowawayCA",
+    "ToolCall",
+    "demo_script",
+]

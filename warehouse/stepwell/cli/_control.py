@@ -1,0 +1,105 @@
+"""Tell the proxy when a trajectory begins and ends. Standard library only: `stepwell run` starts once per rollout."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from stepwell.errors import DeliveryError, SettingsError
+
+_TIMEOUT = 30.0
+"""Seconds for one answer: at its end the proxy first waits for calls of the trajectory that are still in flight."""
+_RETRY_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Control:
+    """The control endpoints of the proxy's run port, asked as any proxy is asked, with the credentials of one trajectory."""
+
+    host: str
+    port: int
+    reserved: str
+    """The reserved host name that the proxy answers itself."""
+    trajectory: str
+    token: str
+
+    def open(self, record: Mapping[str, object]) -> None:
+        """The trajectory begins.
+
+        Raises:
+            SettingsError: no proxy listens there, or it is another installation's.
+            DeliveryError: the proxy refused the record, or could not keep it.
+        """
+        try:
+            self._post("/trajectories", record)
+        except ConnectionRefusedError:
+            raise SettingsError(
+                f"no Stepwell proxy listens on {self.host}:{self.port}; start it with `stepwell up`, or set proxy.run_port"
+            ) from None
+        except (OSError, http.client.HTTPException) as error:
+            raise SettingsError(
+                f"what listens on {self.host}:{self.port} does not answer as a Stepwell proxy ({_name(error)}); "
+                "set proxy.run_port to the port that `stepwell up` uses"
+            ) from error
+
+    def end(self, record: Mapping[str, object]) -> None:
+        """The trajectory is over. A proxy that is just being started again is waited for, some seconds.
+
+        Raises:
+            DeliveryError: it could not be told; the trajectory stays open.
+        """
+        key = uuid.uuid4().hex  # a repeated request whose first answer was lost ends the trajectory once
+        deadline = time.monotonic() + _RETRY_SECONDS
+        while True:
+            try:
+                return self._post("/trajectories/end", record, key)
+            except (OSError, http.client.HTTPException) as error:
+                if time.monotonic() >= deadline:
+                    raise DeliveryError(f"the proxy on {self.host}:{self.port} is gone ({_name(error)})") from error
+                time.sleep(0.25)
+
+    def _post(self, path: str, record: Mapping[str, object], key: str | None = None) -> None:
+        credentials = base64.b64encode(f"{self.trajectory}:{self.token}".encode()).decode()
+        headers = {"Proxy-Authorization": f"Basic {credentials}", "Content-Type": "application/json"}
+        if key is not None:
+            headers["Idempotency-Key"] = key
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=_TIMEOUT)
+        try:
+            connection.request("POST", f"http://{self.reserved}{path}", json.dumps(record).encode(), headers)
+            answer = connection.getresponse()
+            body = answer.read(1 << 20)
+        finally:
+            connection.close()
+        self._check(answer.status, body)
+
+    def _check(self, status: int, body: bytes) -> None:
+        if status < 300:
+            return
+        if status == http.client.PROXY_AUTHENTICATION_REQUIRED:
+            raise SettingsError(
+                f"the proxy on {self.host}:{self.port} does not take this installation's token: "
+                "was it started by another user, or with another STEPWELL_HOME?"
+            )
+        raise DeliveryError(f"the proxy answered {status}: {_words(body)}")
+
+
+def _words(body: bytes) -> str:
+    """What the proxy said: the detail of a problem (RFC 9457), else the beginning of its text."""
+    text = body.decode("utf-8", "replace")
+    try:
+        problem = json.loads(text)
+    except ValueError:
+        problem = None
+    if isinstance(problem, dict):
+        said = [str(problem[key]) for key in ("field", "detail", "message", "title") if problem.get(key)]
+        text = ": ".join(said[:2]) or text
+    return text[:500] or "nothing more"
+
+
+def _name(error: Exception) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,36 @@
+"""What belongs to the user's installation rather than to a data folder: token and certificate authority."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from stepwell.errors import SettingsError
+from stepwell.home import create_token, home_folder
+
+
+@dataclass(frozen=True)
+class Installation:
+    """The folder (`~/.stepwell` or STEPWELL_HOME), and the certificate in it that agents must trust."""
+
+    home: Path
+    certificate: Path
+
+
+def installation() -> Installation:
+    """The user's installation; token and certificate authority are made when they are missing.
+
+    Raises:
+        SettingsError: the folder cannot be used.
+        MissingExtra: the packages of the proxy are not installed.
+    """
+    from stepwell.proxy import ensure_ca
+
+    home = home_folder()
+    create_token(home)
+    try:
+        return Installation(home, ensure_ca(home))
+    except OSError as error:
+        raise SettingsError(
+            f"cannot use {home}: {error.strerror or error}; set STEPWELL_HOME to a folder you own"
+        ) from error
