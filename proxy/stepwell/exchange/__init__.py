@@ -6,6 +6,7 @@ the same exchange parsed twice, or by a later version, is the same steps. Needs 
 
 from stepwell.exchange._dialect import Dialect, Unparseable
 from stepwell.exchange._dialects import dialect_for, dialects, parse
+from stepwell.exchange._encoding import Decoded, decode
 from stepwell.exchange._raw import (
     REQUEST,
     RESPONSE,
@@ -21,12 +22,14 @@ from stepwell.exchange._raw import (
 __all__ = [
     "REQUEST",
     "RESPONSE",
+    "Decoded",
     "Dialect",
     "End",
     "Exchange",
     "Request",
     "Response",
     "Unparseable",
+    "decode",
     "dialect_for",
     "dialects",
     "exchange_from",

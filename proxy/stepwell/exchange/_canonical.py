@@ -20,7 +20,25 @@ import orjson
 Message = dict[str, Any]
 Part = dict[str, Any]
 
-PART_TYPES = frozenset({"text", "refusal", "reasoning", "tool_call", "tool_result", "image", "audio", "file", "other"})
+
+def is_part(value: object) -> bool:
+    """Whether `value` is a canonical part, with what its type promises. OpenAI's parts of the same type are not."""
+    if not isinstance(value, dict):
+        return False
+    match value.get("type"):
+        case "text" | "refusal" | "reasoning":
+            return isinstance(value.get("text"), str)
+        case "tool_call":
+            return isinstance(value.get("name"), str) and isinstance(value.get("arguments"), str)
+        case "tool_result":
+            return isinstance(content := value.get("content"), list) and all(
+                isinstance(part, dict) and part.get("type") != "tool_result" and is_part(part) for part in content
+            )
+        case "file":
+            return value.keys() <= {"type", "extra"}
+        case "image" | "audio" | "other":
+            return True
+    return False
 
 
 def text_of(message: Message) -> str:
@@ -50,35 +68,59 @@ def _extended(key: bytes, message: Message) -> bytes:
 def _compared(message: Message) -> list[object]:
     """What clients leave unchanged between turns: no reasoning, no ids, no extras; neighbouring texts are one."""
     role = "system" if message["role"] == "developer" else message["role"]
-    parts: list[list[object]] = []
-    for part in message["content"]:
-        said = _compared_part(part)
-        if said is None:
-            continue
-        if parts and said[0] == "text" == parts[-1][0]:
-            parts[-1] = ["text", f"{parts[-1][1]}{said[1]}"]
-        else:
-            parts.append(said)
-    return [role, parts]
+    return [role, _compared_parts(message["content"])]
 
 
-def _compared_part(part: Part) -> list[object] | None:
+def _compared_parts(parts: Iterable[Part]) -> list[list[object]]:
+    said: list[list[object]] = []
+    texts: list[str] = []
+    for part in parts:
+        if part["type"] in ("text", "refusal"):
+            texts.append(part["text"])
+        elif part["type"] != "reasoning":
+            _end_text(said, texts)
+            said.append(_compared_part(part))
+    _end_text(said, texts)
+    return said
+
+
+def _end_text(said: list[list[object]], texts: list[str]) -> None:
+    if text := "".join(texts):
+        said.append(["text", text])
+    texts.clear()
+
+
+def _compared_part(part: Part) -> list[object]:
     match part["type"]:
-        case "text" | "refusal":
-            return ["text", part["text"]] if part["text"] else None
-        case "reasoning":
-            return None
         case "tool_call":
             return ["tool_call", part["name"], _arguments(part["arguments"])]
         case "tool_result":
-            return ["tool_result", [_compared_part(inner) for inner in part["content"]]]
+            return ["tool_result", _compared_parts(part["content"])]
         case kind:
-            return [kind, orjson.dumps(part, option=orjson.OPT_SORT_KEYS).decode()]
+            return [kind, orjson.dumps(_without_marks(part), option=orjson.OPT_SORT_KEYS).decode()]
+
+
+def _without_marks(part: Part) -> Part:
+    """Cache marks move from turn to turn while what is said stays."""
+    extra = part.get("extra")
+    kept = {key: value for key, value in extra.items() if key != "cache_control"} if isinstance(extra, dict) else extra
+    return {**part, "extra": kept}
 
 
 def _arguments(text: str) -> str:
-    """Arguments by their meaning: clients re-serialise them. Text that is no JSON stays as it is."""
+    """Arguments by their meaning: clients re-serialise them. Text that is no JSON, or nested absurdly, stays as it is."""
     try:
-        return orjson.dumps(orjson.loads(text), option=orjson.OPT_SORT_KEYS).decode()
-    except orjson.JSONDecodeError:
+        return orjson.dumps(_same_numbers(orjson.loads(text)), option=orjson.OPT_SORT_KEYS).decode()
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError, RecursionError):
         return text
+
+
+def _same_numbers(value: Any) -> Any:
+    """JavaScript writes 1.0 and 1e2 back as 1 and 100: whole floats become integers, where that is exact."""
+    if isinstance(value, dict):
+        return {key: _same_numbers(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_same_numbers(inner) for inner in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    return value

@@ -1,22 +1,18 @@
-"""An OpenAI chat answer, plain or streamed, put together into one reply.
-
-The pieces of a stream are accumulated as plain dicts, keeping what the vendor's own accumulator loses: every `token_ids` piece,
-tool deltas without an index, and the raw text of arguments that were cut.
-"""
+"""An OpenAI chat answer, plain or streamed, put together into one reply."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
+from stepwell.exchange._chat_deltas import MessageDeltas
 from stepwell.exchange._dialect import Unparseable
 from stepwell.exchange._raw import Response, header
 from stepwell.exchange._sse import Event, looks_like_events, parse_events
 
-_TEXTS = ("content", "refusal", "reasoning_content", "reasoning")
 _LISTS = ("token_ids", "response_token_ids", "prompt_token_ids")
 
 
@@ -56,31 +52,87 @@ def read_reply(response: Response) -> Reply:
 def _plain(value: object) -> Reply:
     if not isinstance(value, dict):
         raise Unparseable("the response is no JSON object")
-    if value.get("error"):
-        return Reply(root=_without(value, "error", "choices"), error=value["error"], terminated=True)
+    if error := _error(value):
+        return Reply(root=_without(value, "error", "choices"), error=error, terminated=True)
     choices = value.get("choices")
     if not isinstance(choices, list) or not choices:
         raise Unparseable("the response has no choices")
-    by_index = {_index(choice, place): _checked(choice, place) for place, choice in enumerate(choices)}
-    return Reply(root=_without(value, "choices"), choices=by_index, terminated=True)
+    return Reply(root=_without(value, "choices"), choices=_by_index(choices), terminated=True)
+
+
+def _error(value: Mapping[str, Any]) -> Any:
+    """The error in an answer that came with status 200: under its name, or as older vLLM has it, as the whole object."""
+    return value.get("error") or (dict(value) if value.get("object") == "error" else None)
+
+
+def _by_index(choices: list[Any]) -> dict[int, dict[str, Any]]:
+    indices = [_index(choice, place) for place, choice in enumerate(choices)]
+    if len(set(indices)) < len(indices):  # servers that number all of them 0 must not cost all but the last
+        indices = list(range(len(choices)))
+    return {index: _checked(choice, index) for index, choice in zip(indices, choices, strict=True)}
+
+
+class _StreamedChoice:
+    """One choice from the pieces of a stream, every `token_ids` piece among them."""
+
+    def __init__(self, index: int) -> None:
+        self._fields: dict[str, Any] = {"index": index}
+        self._lists: dict[str, list[Any]] = {}
+        self._logprobs: dict[str, list[Any]] = {}
+        self._deltas: MessageDeltas | None = None
+        self._message: Mapping[str, Any] = {}
+
+    def add(self, piece: Mapping[str, Any]) -> None:
+        for key, value in piece.items():
+            if value is None or key == "index":
+                continue
+            if key == "delta":
+                self._add_delta(value)
+            elif key == "message":
+                self._message = _message(value)
+            elif key in _LISTS:
+                self._lists.setdefault(key, []).extend(_listed(key, value))
+            elif key == "logprobs":
+                self._add_logprobs(value)
+            elif key != "finish_reason" or value:
+                self._fields[key] = value
+
+    def _add_delta(self, delta: object) -> None:
+        if not isinstance(delta, Mapping):
+            raise Unparseable("a choice's delta is no object")
+        if delta:
+            self._deltas = self._deltas or MessageDeltas()
+            self._deltas.add(delta)
+
+    def _add_logprobs(self, logprobs: object) -> None:
+        for name, entries in logprobs.items() if isinstance(logprobs, Mapping) else ():
+            if isinstance(entries, list):
+                self._logprobs.setdefault(name, []).extend(entries)
+
+    def whole(self) -> dict[str, Any]:
+        # Some compatibles repeat the whole message so far beside each delta; only where no delta came is it the answer.
+        message = self._message if self._deltas is None else self._deltas.message()
+        logprobs = {"logprobs": self._logprobs} if self._logprobs else {}
+        return {**self._fields, **self._lists, **logprobs, "message": dict(message)}
 
 
 def _streamed(body: bytes, whole: bool) -> Reply:
     reply = Reply()
+    choices: dict[int, _StreamedChoice] = {}
     for event in parse_events(body):
-        if event.data.strip() == b"[DONE]":
+        data = event.data.strip()
+        if data == b"[DONE]":
             reply.terminated = True
             break
-        chunk = _chunk(event, whole)
+        chunk = _chunk(event, whole) if data else {}
         if chunk is None:
             break
-        _add_chunk(reply, chunk)
-    if whole and not reply.root and reply.error is None:
-        raise Unparseable("the event stream holds no event")
+        _add_chunk(reply, choices, chunk)
+    reply.choices = {index: choice.whole() for index, choice in choices.items()}
     finished = [choice.get("finish_reason") for choice in reply.choices.values()]
     reply.terminated = reply.terminated or bool(finished and all(finished))
-    for choice in reply.choices.values():
-        choice["message"] = _joined(choice["message"])
+    if whole and not choices and reply.error is None and (reply.terminated or not reply.root):
+        raise Unparseable("the event stream holds no choice")
     return reply
 
 
@@ -88,130 +140,54 @@ def _chunk(event: Event, whole: bool) -> dict[str, Any] | None:
     try:
         chunk = orjson.loads(event.data)
     except orjson.JSONDecodeError as error:
+        if event.type == b"error" and event.complete:
+            return {"error": event.data.decode(errors="replace")}
         if event.complete and whole:
             raise Unparseable(f"an event of the stream is no JSON: {error}") from None
         return None  # cut in the middle of the event
+    if event.type == b"error" and not (isinstance(chunk, dict) and chunk.get("error")):
+        return {"error": chunk or "an error event without a word"}
     if not isinstance(chunk, dict):
         raise Unparseable("an event of the stream is no JSON object")
     return chunk
 
 
-def _add_chunk(reply: Reply, chunk: dict[str, Any]) -> None:
-    if chunk.get("error"):
-        reply.error = chunk["error"]
+def _add_chunk(reply: Reply, choices: dict[int, _StreamedChoice], chunk: dict[str, Any]) -> None:
+    reply.error = _error(chunk) or reply.error
     for key, value in chunk.items():
         # The first id, model and prompt ids that say something stand (Azure's first chunk has an empty model); usage is
         # cumulative, so its last value does.
         if key not in ("choices", "error") and value is not None and (key == "usage" or not reply.root.get(key)):
             reply.root[key] = value
-    for place, choice in enumerate(chunk.get("choices") or ()):
-        index = _index(choice, place)
-        if not isinstance(choice.get("delta") or {}, Mapping):
-            raise Unparseable("a choice's delta is no object")
-        _add_choice(reply.choices.setdefault(index, {"index": index, "message": {}}), choice)
+    for place, piece in enumerate(_listed("choices", chunk.get("choices") or [])):
+        index = _index(piece, place)
+        if index not in choices:
+            choices[index] = _StreamedChoice(index)
+        choices[index].add(piece)
 
 
-def _add_choice(choice: dict[str, Any], piece: Mapping[str, Any]) -> None:
-    for key, value in piece.items():
-        if value is None or key in ("index", "delta", "message"):  # some compatibles repeat the whole message so far
-            continue
-        if key in _LISTS and isinstance(value, list):
-            choice.setdefault(key, []).extend(value)
-        elif key == "logprobs" and isinstance(value, Mapping):
-            kept = choice.setdefault("logprobs", {})
-            for name, entries in value.items():
-                if isinstance(entries, list):
-                    kept.setdefault(name, []).extend(entries)
-        else:
-            choice[key] = value
-    _add_delta(choice["message"], piece.get("delta") or {})
-
-
-def _add_delta(message: dict[str, Any], delta: Mapping[str, Any]) -> None:
-    for key, value in delta.items():
-        if value is None:
-            continue
-        if key in _TEXTS and isinstance(value, str):
-            message.setdefault(key, _Pieces()).append(value)
-        elif key == "tool_calls" and isinstance(value, list):
-            calls = message.setdefault("tool_calls", _Calls())
-            for call in value:
-                calls.add(call)
-        elif key == "function_call" and isinstance(value, Mapping):
-            _add_function(message.setdefault("function_call", {}), value)
-        else:
-            message[key] = value
-
-
-class _Pieces(list[str]):
-    """A text that comes in pieces, joined once at the end: adding strings would be quadratic."""
-
-
-def _joined(value: Any) -> Any:
-    """What was accumulated, with every text in one piece."""
-    if isinstance(value, _Pieces):
-        return "".join(value)
-    if isinstance(value, _Calls):
-        return [_joined(call) for call in value.items]
-    if isinstance(value, dict):
-        return {key: _joined(inner) for key, inner in value.items()}
+def _listed(name: str, value: object) -> Iterable[Any]:
+    if not isinstance(value, list):
+        raise Unparseable(f"an answer's {name} is no list")
     return value
-
-
-class _Calls:
-    """Tool calls from deltas. An index names its call; without one, an id opens a call and no id continues the last."""
-
-    def __init__(self) -> None:
-        self.items: list[dict[str, Any]] = []
-        self._by_index: dict[int, dict[str, Any]] = {}
-
-    def add(self, delta: object) -> None:
-        if not isinstance(delta, Mapping):
-            raise Unparseable("a tool call's delta is no object")
-        call = self._find(delta)
-        for key, value in delta.items():
-            if key == "function" and isinstance(value, Mapping):
-                _add_function(call.setdefault("function", {}), value)
-            elif value is not None and key != "index":
-                call[key] = value
-
-    def _find(self, delta: Mapping[str, Any]) -> dict[str, Any]:
-        index, id_ = delta.get("index"), delta.get("id")
-        if isinstance(index, int):
-            known = self._by_index.get(index)
-            # Some servers give every call of an answer index 0: another id is another call.
-            if known is not None and (not id_ or known.get("id") in (None, id_)):
-                return known
-        elif self.items and (not id_ or self.items[-1].get("id") == id_):
-            return self.items[-1]
-        call: dict[str, Any] = {}
-        self.items.append(call)
-        if isinstance(index, int):
-            self._by_index[index] = call
-        return call
-
-
-def _add_function(function: dict[str, Any], piece: Mapping[str, Any]) -> None:
-    for key, value in piece.items():
-        if key == "arguments" and isinstance(value, str):
-            function.setdefault(key, _Pieces()).append(value)
-        elif value:
-            function[key] = value
 
 
 def _index(choice: object, place: int) -> int:
     if not isinstance(choice, Mapping):
         raise Unparseable("a choice is no object")
     index = choice.get("index")
-    return index if isinstance(index, int) else place
+    return index if type(index) is int else place
 
 
-def _checked(choice: dict[str, Any], place: int) -> dict[str, Any]:
+def _checked(choice: dict[str, Any], index: int) -> dict[str, Any]:
     """A choice whose index and message are there: a filtered one comes without a message."""
-    message = choice.get("message") or {}
-    if not isinstance(message, Mapping):
+    return {**choice, "index": index, "message": _message(choice.get("message") or {})}
+
+
+def _message(value: object) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
         raise Unparseable("a choice's message is no object")
-    return {**choice, "index": _index(choice, place), "message": message}
+    return value
 
 
 def _without(value: Mapping[str, Any], *names: str) -> dict[str, Any]:

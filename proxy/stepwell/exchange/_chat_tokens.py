@@ -1,14 +1,22 @@
 """Token ids and logprobs in a chat answer, as the engines give them, and whether they can be trusted.
 
 vLLM: `prompt_token_ids` at the root, `choices[].token_ids`, `choices[].logprobs.content[].logprob`, `choices[].weight_versions`.
-SGLang (not streamed): `choices[].prompt_token_ids`, `choices[].response_token_ids`. llama.cpp: an `id` in each logprob entry.
+SGLang (not streamed): `choices[].prompt_token_ids`, `choices[].response_token_ids`, root `metadata.weight_version`.
+llama.cpp: an `id` in each logprob entry.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+_TOKEN_ID = re.compile(r"token_id:([0-9]{1,10})")
+_INT64 = re.compile(r"-?[0-9]{1,18}")
+_LABEL = 120
+"""Most characters of a weight version's name that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +53,24 @@ def _logprobs(entries: list[Mapping[str, Any]], ids: list[int]) -> tuple[list[fl
     shifted = next((place for place, id_ in enumerate(named) if id_ is not None and id_ != ids[place]), None)
     if shifted is not None:
         return None, f"logprob {shifted} is of token {named[shifted]}, the token id there is {ids[shifted]}"
-    values = [entry.get("logprob") for entry in entries]
-    if not all(isinstance(value, (int, float)) for value in values):
-        return None, "a logprob is no number"
-    return [float(value) for value in values if value is not None], None
+    values = [_logprob(entry.get("logprob")) for entry in entries]
+    wrong = next((place for place, value in enumerate(values) if value is None), None)
+    if wrong is not None:
+        return None, f"logprob {wrong} is no logarithm of a probability: {entries[wrong].get('logprob')!r:.40}"
+    return [value for value in values if value is not None], None
+
+
+def _logprob(value: object) -> float | None:
+    """Rounding can lift the logarithm of 1 a little above 0 (as far as a `Step` takes it); more is no probability."""
+    return float(value) if type(value) in (int, float) and math.isfinite(value) and value <= 1e-3 else None  # type: ignore[arg-type,operator]
 
 
 def _entries(choice: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     logprobs = choice.get("logprobs")
     content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
-    return [entry for entry in content if isinstance(entry, Mapping)] if isinstance(content, list) else []
+    if not isinstance(content, list):
+        return []
+    return [entry if isinstance(entry, Mapping) else {} for entry in content]  # none is left out: places matter
 
 
 def _entry_ids(entries: list[Mapping[str, Any]]) -> list[int] | None:
@@ -63,10 +79,10 @@ def _entry_ids(entries: list[Mapping[str, Any]]) -> list[int] | None:
 
 def _named_id(entry: Mapping[str, Any]) -> int | None:
     """The id that an entry itself names: `id` (llama.cpp), or a token of the form `token_id:N` (vLLM, when asked)."""
-    if isinstance(entry.get("id"), int):
+    if type(entry.get("id")) is int:
         return int(entry["id"])
-    _, prefix, number = str(entry.get("token", "")).rpartition("token_id:")
-    return int(number) if prefix and number.isdecimal() else None
+    named = _TOKEN_ID.fullmatch(str(entry.get("token", "")))
+    return int(named[1]) if named else None
 
 
 def _ids(value: object) -> list[int] | None:
@@ -80,12 +96,26 @@ def policy_of(root: Mapping[str, Any], choice: Mapping[str, Any]) -> tuple[int |
 
     An answer that spans several versions has the label `first..last` and no number: it is of no single policy.
     """
-    spans = choice.get("weight_versions") or root.get("weight_versions") or ()
-    labels = [str(span["version"]) for span in spans if isinstance(span, Mapping) and "version" in span]
-    if not labels and root.get("weight_version") is not None:
-        labels = [str(root["weight_version"])]
+    labels = next(
+        (
+            labels
+            for source in (choice, choice.get("meta_info"), root, root.get("metadata"))
+            if (labels := _labels(source))
+        ),
+        None,
+    )
     if not labels:
         return None, None
     if len(set(labels)) > 1:
         return None, f"{labels[0]}..{labels[-1]}"
-    return (int(labels[0]) if labels[0].lstrip("-").isdecimal() else None), labels[0]
+    return (int(labels[0]) if _INT64.fullmatch(labels[0]) else None), labels[0]
+
+
+def _labels(source: object) -> list[str]:
+    """Every weight version that one part of the answer names, in its order: as spans, as a list, or as one."""
+    if not isinstance(source, Mapping):
+        return []
+    spans = source.get("weight_versions")
+    named = spans if isinstance(spans, list) and spans else [source.get("weight_version")]
+    labels = [span.get("version") if isinstance(span, Mapping) else span for span in named]
+    return [str(label)[:_LABEL] for label in labels if type(label) in (int, str) and label != ""]

@@ -23,6 +23,8 @@ _KEPT = re.compile(
     """,
     re.VERBOSE,
 )
+_SECRET = re.compile(r"x-.*(token|key|secret|auth|authorization|password|credentials?|cookie|signature)")
+"""No member of a family of headers that the list names by its prefix is kept when its name ends like this."""
 _KEPT_PARAMETERS = frozenset({"alt", "api-version", "beta"})
 
 
@@ -35,12 +37,15 @@ def kept_headers(headers: Iterable[tuple[str, str]]) -> Headers:
 def _kept_name(name: str) -> str:
     """The name in lower case, or nothing. Remembered: this runs while traffic passes, over the same few names."""
     lowered = name.lower()
-    return lowered if _KEPT.fullmatch(lowered) else ""
+    return lowered if _KEPT.fullmatch(lowered) and not _SECRET.fullmatch(lowered) else ""
 
 
 def clean_url(url: str) -> str:
-    """The URL without user, password, fragment, or any parameter that could be a key (`?key=`)."""
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    query = urlencode([(k, v) for k, v in parse_qsl(parts.query, keep_blank_values=True) if k in _KEPT_PARAMETERS])
-    return urlunsplit((parts.scheme, host, parts.path, query, ""))
+    """The URL without user, password, fragment, or any parameter that could be a key (`?key=`); empty when it is no URL."""
+    try:
+        parts = urlsplit(url)
+        host = parts.netloc.rpartition("@")[2]
+        query = urlencode([(k, v) for k, v in parse_qsl(parts.query, keep_blank_values=True) if k in _KEPT_PARAMETERS])
+        return urlunsplit((parts.scheme, host, parts.path, query, ""))
+    except ValueError:  # where the host ends cannot be told, so neither can what is secret
+        return ""

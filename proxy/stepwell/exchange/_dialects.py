@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stepwell.exchange._clean import Headers
 from stepwell.exchange._dialect import Dialect, Unparseable
-from stepwell.exchange._encoding import decode
+from stepwell.exchange._encoding import Decoded, decode
 from stepwell.exchange._openai_chat import OpenAIChat
-from stepwell.exchange._raw import Exchange, header, with_bodies
+from stepwell.exchange._raw import Exchange, with_bodies
 from stepwell.sdk.records import Step
 
+_GZIP = b"\x1f\x8b\x08"
 _DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (OpenAIChat(),)}
 
 
@@ -36,10 +38,17 @@ def parse(exchange: Exchange) -> Sequence[Step]:
     request, response = exchange.request, exchange.response
     if request.truncated:
         raise Unparseable(f"the request is larger than what capture keeps ({len(request.body)} bytes kept)")
-    asked = decode(request.body, header(request.headers, "content-encoding"))
+    asked = _decoded(request.body, request.headers)
     if asked.problem:
         raise Unparseable(f"the request body cannot be decoded: {asked.problem}")
-    answered = decode(response.body, header(response.headers, "content-encoding"))
+    answered = _decoded(response.body, response.headers)
     if answered.problem and response.end == "complete":
         raise Unparseable(f"the response body cannot be decoded: {answered.problem}")
     return dialect.parse(with_bodies(exchange, asked.body, answered.body))
+
+
+def _decoded(body: bytes, headers: Headers) -> Decoded:
+    codings = ", ".join(value for name, value in headers if name == "content-encoding")
+    if not codings and body.startswith(_GZIP):
+        codings = "gzip"  # recorders and middle boxes lose the header; no JSON and no event stream begins like this
+    return decode(body, codings)

@@ -1,12 +1,14 @@
 """Content codings, undone on our copy: gzip (multi-member), deflate, br, zstd, stacked ones, and streams cut short.
 
-Whatever could be decoded is given back together with what went wrong, because half an answer is worth keeping.
+Whatever could be decoded is given back together with what went wrong, because half an answer is worth keeping. A stream that merely
+ends too early is no fault here: whether the answer is whole is for its dialect to say. Every decoder gives its output in small
+pieces, so that no more than the limit is ever in memory, however well a bomb is packed.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import brotli
@@ -14,6 +16,9 @@ import zstandard
 
 LIMIT = 256 << 20
 """Most decoded bytes of one body: beyond it the rest is left out, so that a small bomb cannot fill the memory."""
+
+MAX_CODINGS = 5
+"""Most codings on top of each other; nobody uses more than two."""
 
 _PIECE = 1 << 16
 
@@ -28,71 +33,83 @@ class Decoded:
 
 def decode(body: bytes, content_encoding: str, limit: int = LIMIT) -> Decoded:
     """Undo the codings a `Content-Encoding` header lists, last applied first (RFC 9110 §8.4)."""
+    codings = [name.strip().lower() for name in content_encoding.split(",") if name.strip()]
+    if len(codings) > MAX_CODINGS:
+        return Decoded(body, f"{len(codings)} content-encodings on top of each other; at most {MAX_CODINGS} are undone")
     problem = None
-    for coding in reversed([name.strip().lower() for name in content_encoding.split(",") if name.strip()]):
+    for coding in reversed(codings):
         if coding == "identity":
             continue
         decoder = _DECODERS.get(coding)
         if decoder is None:
-            return Decoded(body, f"unknown content-encoding {coding!r}")
-        step = _collect(decoder, body, coding, limit)
+            return Decoded(body, problem or f"unknown content-encoding {coding!r}")
+        step = _collect(decoder(body), coding, limit)
         body, problem = step.body, problem or step.problem
     return Decoded(body, problem)
 
 
-def _collect(decoder: Callable[[], Callable[[bytes], bytes]], body: bytes, coding: str, limit: int) -> Decoded:
-    feed, size = decoder(), 0
+def _collect(pieces: Iterator[bytes], coding: str, limit: int) -> Decoded:
     out: list[bytes] = []
-    for start in range(0, len(body), _PIECE):
-        try:
-            piece = feed(body[start : start + _PIECE])
-        except (zlib.error, brotli.error, zstandard.ZstdError) as error:
-            return Decoded(b"".join(out), f"not valid {coding}: {error}")
-        out.append(piece)
-        size += len(piece)
-        if size > limit:
-            return Decoded(b"".join(out)[:limit], f"decodes to more than {limit} bytes")
-    return Decoded(b"".join(out))
+    room, problem = limit, None
+    try:
+        for piece in pieces:
+            out.append(piece[:room])
+            room -= len(piece)
+            if room < 0:
+                problem = f"decodes to more than {limit} bytes"
+                break
+    except (zlib.error, brotli.error, zstandard.ZstdError) as error:
+        problem = f"not valid {coding}: {error}"
+    return Decoded(b"".join(out), problem)
 
 
-def _gzip() -> Callable[[bytes], bytes]:
-    inflate = zlib.decompressobj(zlib.MAX_WBITS | 16)
-
-    def feed(data: bytes) -> bytes:
-        nonlocal inflate
-        out = inflate.decompress(data)
-        while inflate.eof and (rest := inflate.unused_data.lstrip(b"\0")):  # the next member; zero padding is allowed
-            inflate = zlib.decompressobj(zlib.MAX_WBITS | 16)
-            out += inflate.decompress(rest)
-        return out
-
-    return feed
+def _gzip(body: bytes) -> Iterator[bytes]:
+    return _inflate(body, zlib.MAX_WBITS | 16)
 
 
-def _deflate() -> Callable[[bytes], bytes]:
+def _deflate(body: bytes) -> Iterator[bytes]:
     """`deflate` is zlib by its RFC and raw deflate by some servers: the first bytes tell."""
-    inflate = None
-
-    def feed(data: bytes) -> bytes:
-        nonlocal inflate
-        if inflate is None:
-            is_zlib = len(data) >= 2 and data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0
-            inflate = zlib.decompressobj(zlib.MAX_WBITS if is_zlib else -zlib.MAX_WBITS)
-        return inflate.decompress(data)
-
-    return feed
+    is_zlib = len(body) >= 2 and body[0] & 0x0F == 8 and int.from_bytes(body[:2], "big") % 31 == 0
+    return _inflate(body, zlib.MAX_WBITS if is_zlib else -zlib.MAX_WBITS)
 
 
-def _brotli() -> Callable[[bytes], bytes]:
-    feed: Callable[[bytes], bytes] = brotli.Decompressor().process
-    return feed
+def _inflate(body: bytes, window: int) -> Iterator[bytes]:
+    """Member after member; zero padding between and after them is allowed (RFC 1952 says nothing, tar and tape leave it)."""
+    inflate = zlib.decompressobj(window)
+    for start in range(0, len(body), _PIECE):
+        data = body[start : start + _PIECE]
+        while True:
+            if inflate.eof:
+                data = data.lstrip(b"\0")
+                if not data:
+                    break
+                inflate = zlib.decompressobj(window)
+            out = inflate.decompress(data, _PIECE)
+            yield out
+            data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
+            if not data and len(out) < _PIECE:  # a full piece: more may wait inside
+                break
 
 
-def _zstd() -> Callable[[bytes], bytes]:
-    return zstandard.ZstdDecompressor().decompressobj(read_across_frames=True).decompress
+def _brotli(body: bytes) -> Iterator[bytes]:
+    unpack = brotli.Decompressor()
+    for start in range(0, len(body), _PIECE):
+        yield unpack.process(body[start : start + _PIECE], output_buffer_limit=_PIECE)
+        while not unpack.can_accept_more_data():
+            yield unpack.process(b"", output_buffer_limit=_PIECE)
+    while rest := unpack.process(
+        b"", output_buffer_limit=_PIECE
+    ):  # "ready for more input" is not "has given everything"
+        yield rest
 
 
-_DECODERS: dict[str, Callable[[], Callable[[bytes], bytes]]] = {
+def _zstd(body: bytes) -> Iterator[bytes]:
+    with zstandard.ZstdDecompressor().stream_reader(body, read_across_frames=True) as reader:
+        while piece := reader.read(_PIECE):
+            yield piece
+
+
+_DECODERS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
     "gzip": _gzip,
     "x-gzip": _gzip,
     "deflate": _deflate,

@@ -75,7 +75,7 @@ def _asked_fields(exchange: Exchange, asked: dict[str, Any]) -> dict[str, Any]:
     sampling = {key: value for key, value in asked.items() if key not in _NOT_SAMPLING | added}
     try:
         messages = canonical_messages(asked["messages"])
-    except (ValueError, AttributeError) as error:
+    except ValueError as error:
         raise Unparseable(f"a message of the request cannot be read: {error}") from None
     return {
         "call_id": exchange.id,
@@ -137,9 +137,9 @@ def _status(exchange: Exchange, reply: Reply, choice: Mapping[str, Any]) -> tupl
     response = exchange.response
     if response.end == "aborted":
         return "aborted", response.error or "the capture ended before the answer did"
-    if reply.error is not None or (response.status or 200) >= 400:
+    if reply.error is not None or (response.status or 200) >= 400 or _failed(choice):
         return "error", f"the upstream answered with an error (status {response.status})"
-    if not reply.terminated or response.truncated:
+    if not (reply.terminated or choice.get("finish_reason")) or response.truncated:
         if response.end == "client_disconnect":
             return "client_disconnect", "the client hung up before the answer ended"
         if response.status is None:
@@ -150,10 +150,15 @@ def _status(exchange: Exchange, reply: Reply, choice: Mapping[str, Any]) -> tupl
     return "ok", None
 
 
+def _failed(choice: Mapping[str, Any]) -> bool:
+    """OpenRouter tells of an upstream's failure inside the choice."""
+    return choice.get("finish_reason") == "error" or bool(choice.get("error"))
+
+
 def _response(choice: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        return canonical_message({"role": "assistant", **choice["message"]})
-    except (ValueError, AttributeError, TypeError) as error:
+        return canonical_message({**choice["message"], "role": choice["message"].get("role") or "assistant"})
+    except ValueError as error:
         raise Unparseable(f"the answer's message cannot be read: {error}") from None
 
 
@@ -163,7 +168,7 @@ def _completion_tokens(reply: Reply) -> int | None:
     if len(reply.choices) != 1 or not isinstance(usage, Mapping):
         return None
     tokens = usage.get("completion_tokens")
-    return tokens if isinstance(tokens, int) else None
+    return tokens if type(tokens) is int else None
 
 
 def _extra(exchange: Exchange, reply: Reply, choice: Mapping[str, Any]) -> dict[str, Any] | None:

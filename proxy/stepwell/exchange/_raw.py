@@ -18,6 +18,8 @@ from stepwell.spool import LOST, Entry, Record
 REQUEST = "exchange.request"
 RESPONSE = "exchange.response"
 
+_CONTEXT = ("dialect", "trajectory_id", "engine", "added", "client")
+
 End = Literal["complete", "client_disconnect", "upstream_error", "aborted"]
 """How the transfer ended: to its last byte; the client hung up; the upstream failed; the capturing process died."""
 
@@ -69,7 +71,7 @@ class Exchange:
 
 
 def request_entry(exchange_id: str, request: Request, **context: Any) -> Entry:
-    """The spool entry of a forwarded request. `context`: dialect, trajectory_id, engine, added."""
+    """The spool entry of a forwarded request. `context`: dialect, trajectory_id, engine, added, client."""
     head = {
         "method": request.method,
         "url": clean_url(request.url),
@@ -79,7 +81,7 @@ def request_entry(exchange_id: str, request: Request, **context: Any) -> Entry:
         "truncated": request.truncated,
         **context,
     }
-    return Entry(id=exchange_id, kind=REQUEST, head=orjson.dumps(head), body=request.body, opens=True)
+    return Entry(id=exchange_id, kind=REQUEST, head=_json(head), body=request.body, opens=True)
 
 
 def response_entry(exchange_id: str, response: Response) -> Entry:
@@ -93,15 +95,29 @@ def response_entry(exchange_id: str, response: Response) -> Entry:
         "error": response.error,
         "truncated": response.truncated,
     }
-    return Entry(
-        id=f"{exchange_id}.response", kind=RESPONSE, head=orjson.dumps(head), body=response.body, ref=exchange_id
-    )
+    return Entry(id=f"{exchange_id}.response", kind=RESPONSE, head=_json(head), body=response.body, ref=exchange_id)
+
+
+def _json(head: dict[str, Any]) -> bytes:
+    """A head is kept whatever bytes a peer put into a header or an error's text: what is no Unicode becomes U+FFFD."""
+    try:
+        return orjson.dumps(head)
+    except orjson.JSONEncodeError:
+        return orjson.dumps(_unicode(head))
+
+
+def _unicode(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    if isinstance(value, dict):
+        return {key: _unicode(inner) for key, inner in value.items()}
+    return [_unicode(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
 def exchange_from(request: Record, response: Record) -> Exchange:
     """The exchange of two spool records; a `LOST` response gives one that was aborted."""
     head = orjson.loads(request.head)
-    context = {key: head.pop(key) for key in ("dialect", "trajectory_id", "engine", "added") if key in head}
+    context = {key: head.pop(key) for key in _CONTEXT if key in head}
     context["added"] = tuple(context.get("added") or ())
     asked = Request(body=request.body, **{**head, "headers": _pairs(head["headers"])})
     return Exchange(id=request.id, request=asked, response=_response(response), **context)

@@ -45,4 +45,4 @@ def looks_like_events(content_type: str, body: bytes) -> bool:
     """Whether a body is an event stream: by its type, or, since some servers mislabel theirs, by its first line."""
     if content_type.lower().startswith("text/event-stream"):
         return True
-    return body.lstrip(b"\r\n")[:16].startswith((b"data:", b"event:", b":", b"id:", b"retry:"))
+    return body.removeprefix(_BOM).lstrip(b"\r\n")[:16].startswith((b"data:", b"event:", b":", b"id:", b"retry:"))

@@ -25,6 +25,7 @@ def read_cursor(folder: Path, producer: str) -> int:
     """The number up to which `producer` may drop its records (0: nothing)."""
     try:
         marks = json.loads((folder / _NAME).read_bytes())
-        return int(marks.get(producer, 0))
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, RecursionError):
         return 0
+    mark = marks.get(producer) if isinstance(marks, dict) else None
+    return mark if type(mark) is int and mark > 0 else 0

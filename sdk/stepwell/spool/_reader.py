@@ -20,11 +20,15 @@ class SpoolReader:
     def __init__(self, path: Path) -> None:
         """Raises SpoolError when the file is no spool, is damaged, or is of a newer version."""
         self.path = path
-        self._db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=10)
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        try:
+            self._db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10)
+        except sqlite3.Error as error:
+            raise SpoolError(f"{path} is not a readable spool: {error}") from error
         try:
             meta = dict(self._db.execute("SELECT key, value FROM meta"))
             layout, self.producer = int(meta["format"]), str(meta["producer"])
-        except (sqlite3.Error, KeyError) as error:
+        except (sqlite3.Error, KeyError, ValueError) as error:
             self._db.close()
             raise SpoolError(f"{path} is not a readable spool: {error}") from error
         if layout > FORMAT:

@@ -18,6 +18,7 @@ _log = logging.getLogger(__name__)
 
 _BATCH = 256
 _TRIM_EVERY = 1.0
+_TRIM = 2000
 
 
 @dataclass(slots=True)
@@ -25,6 +26,11 @@ class _Job:
     entries: Sequence[Entry]
     size: int
     done: Future[list[int]] = field(default_factory=Future)
+
+    def __post_init__(self) -> None:
+        # Once submitted it will be written: whoever stops waiting for it (an event loop cancels what it wraps) must not
+        # leave a future that the writer cannot answer any more.
+        self.done.set_running_or_notify_cancel()
 
 
 class SpoolWriter:
@@ -51,8 +57,10 @@ class SpoolWriter:
         self._max_pending = max_pending
         self._linger = linger
         self._pending = 0
+        self._closed = False
         self._lock = threading.Lock()
         self._next_trim = 0.0
+        self._more_to_trim = False
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"spool-{spool.path.stem}", daemon=True)
         self._thread.start()
@@ -63,16 +71,25 @@ class SpoolWriter:
         return self._pending
 
     def submit(self, *entries: Entry) -> Future[list[int]]:
-        """Queue `entries` as one unit. The future gives their running numbers, or raises `SpoolFull` or `SpoolError`."""
+        """Queue `entries` as one unit. The future gives their running numbers, or raises `SpoolFull` or `SpoolError`.
+
+        It cannot be cancelled: what was submitted is written.
+        """
         job = _Job(entries, sum(entry.size for entry in entries))
-        with self._lock:
-            full = self._pending + job.size > self._max_pending
-            self._pending += 0 if full else job.size
-        if full:
-            job.done.set_exception(SpoolFull("the disk does not keep up: too much waits in memory to be spooled"))
-        else:
-            self._queue.put(job)
+        if error := self._queued(job):
+            job.done.set_exception(error)
         return job.done
+
+    def _queued(self, job: _Job) -> SpoolError | None:
+        """Queue it, or say why not. Under the lock: nothing may come to stand behind the end of the queue."""
+        with self._lock:
+            if self._closed:
+                return SpoolError(f"the spool {self.spool.path} is closed: nothing can be kept any more")
+            if self._pending + job.size > self._max_pending:
+                return SpoolFull("the disk does not keep up: too much waits in memory to be spooled")
+            self._pending += job.size
+            self._queue.put(job)
+        return None
 
     def count_loss(self, count: int = 1) -> None:
         """Count something that could not be kept; the spool remembers it as soon as it can be written again."""
@@ -85,8 +102,10 @@ class SpoolWriter:
         self.submit().result(timeout)
 
     def close(self) -> None:
-        """Write what is queued, then close the spool."""
-        self._queue.put(None)
+        """Write what is queued, then close the spool. What is submitted from now on is refused."""
+        with self._lock:
+            self._closed = True
+            self._queue.put(None)
         self._thread.join()
 
     def _run(self) -> None:
@@ -102,7 +121,7 @@ class SpoolWriter:
         """What is queued, up to one transaction's worth; False when told to stop."""
         jobs: list[_Job] = []
         try:
-            job = self._queue.get(timeout=_TRIM_EVERY)
+            job = self._queue.get(timeout=_TRIM_EVERY if not self._more_to_trim else 0.001)
             if self._linger and job is not None:
                 time.sleep(self._linger)
             while job is not None:
@@ -119,24 +138,44 @@ class SpoolWriter:
             numbers = self.spool.append([entry for job in jobs for entry in job.entries])
         except SpoolError as error:
             self._write_singly(jobs, error)
+        except Exception as error:  # noqa: BLE001 — the boundary of the thread: if a bug ended it, every producer would wait forever
+            _log.exception("writing to the spool %s failed", self.spool.path)
+            for job in jobs:
+                self._refuse(job, SpoolError(f"cannot write to the spool {self.spool.path}: {error!r}"))
         else:
+            self._leave(jobs)
             start = 0
             for job in jobs:
                 job.done.set_result(numbers[start : start + len(job.entries)])
                 start += len(job.entries)
-        with self._lock:
-            self._pending -= sum(job.size for job in jobs)
 
     def _write_singly(self, jobs: list[_Job], error: SpoolError) -> None:
         """A batch was refused: one oversized neighbour must not take the others with it."""
         if len(jobs) == 1:
-            jobs[0].done.set_exception(error)
+            self._refuse(jobs[0], error)
             return
         for job in jobs:
             try:
-                job.done.set_result(self.spool.append(job.entries))
+                numbers = self.spool.append(job.entries)
             except SpoolError as single:
-                job.done.set_exception(single)
+                self._refuse(job, single)
+            else:
+                self._leave([job])
+                job.done.set_result(numbers)
+
+    def _refuse(self, job: _Job, error: SpoolError) -> None:
+        self._leave([job])
+        job.done.set_exception(error)
+
+    def _leave(self, jobs: list[_Job]) -> None:
+        """They are in memory no more. Before their futures end, so that whoever waited finds the room it was promised."""
+        with self._lock:
+            self._pending -= sum(job.size for job in jobs)
+
+    def _trim(self, cursor: Callable[[str], int]) -> None:
+        """Drop one portion. After a full one the next follows at once: ingest may be faster than one portion a second."""
+        self._next_trim, self._more_to_trim = time.monotonic() + _TRIM_EVERY, False
+        self._more_to_trim = self.spool.trim(cursor(self.spool.producer), limit=_TRIM) == _TRIM
 
     def _housekeep(self) -> None:
         with self._lock:
@@ -145,10 +184,9 @@ class SpoolWriter:
             if unsaid:
                 self.spool.add_lost(unsaid)
                 unsaid = 0
-            if self._cursor is not None and time.monotonic() >= self._next_trim:
-                self._next_trim = time.monotonic() + _TRIM_EVERY
-                self.spool.trim(self._cursor(self.spool.producer))
-        except SpoolError as error:
-            _log.warning("%s", error)
+            if self._cursor is not None and (self._more_to_trim or time.monotonic() >= self._next_trim):
+                self._trim(self._cursor)
+        except Exception as error:  # noqa: BLE001 — the boundary of housekeeping: it must not end the thread that writes
+            _log.warning("the spool %s is kept as it is: %s", self.spool.path, error)
         with self._lock:
             self._unsaid += unsaid

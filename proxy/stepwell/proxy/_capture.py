@@ -1,0 +1,141 @@
+"""Recording generations: the request when it is forwarded, the response when it has ended.
+
+Nothing in here may harm a call. What goes wrong is counted in the spool and logged, once a minute per kind, without a word of what
+was being recorded.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial, wraps
+from typing import Concatenate, ParamSpec
+
+from mitmproxy import http
+
+from stepwell.errors import StepwellError
+from stepwell.exchange import End, Request, Response, request_entry, response_entry
+from stepwell.proxy._flows import Call
+from stepwell.proxy._tee import Tee
+from stepwell.spool import Entry, SpoolWriter
+
+_log = logging.getLogger(__name__)
+
+_LOG_EVERY = 60.0
+_QUOTED = re.compile(r"""\bb['"].*""", re.DOTALL)
+"""mitmproxy quotes what it could not parse, which may be a header with a secret in it."""
+
+P = ParamSpec("P")
+
+
+def harmless(
+    step: Callable[Concatenate[Capture, Call, P], None],
+) -> Callable[Concatenate[Capture, Call, P], None]:
+    """A step of recording whose failure costs the record and nothing else."""
+
+    @wraps(step)
+    def guarded(self: Capture, call: Call, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            step(self, call, *args, **kwargs)
+        except Exception as error:  # noqa: BLE001 — the boundary between capture and traffic
+            self.lose(error)
+
+    return guarded
+
+
+class Capture:
+    """Writes exchanges to the spool."""
+
+    def __init__(self, writer: SpoolWriter, max_body_bytes: int) -> None:
+        self._writer = writer
+        self._limit = max_body_bytes
+        self._said: dict[str, float] = {}
+
+    @harmless
+    def request(self, call: Call, request: http.Request, added: tuple[str, ...]) -> None:
+        """Record what is being forwarded."""
+        body = request.raw_content or b""
+        asked = Request(
+            method=request.method,
+            url=call.url,
+            headers=_headers(request.headers),
+            body=body[: self._limit],
+            at_ns=time.time_ns(),
+            http_version=request.http_version,
+            truncated=len(body) > self._limit,
+        )
+        call.exchange_id = _new_id()
+        entry = request_entry(
+            call.exchange_id,
+            asked,
+            dialect=call.dialect.name if call.dialect else None,
+            trajectory_id=call.trajectory_id,
+            engine=call.route.engine if call.route else None,
+            added=added,
+        )
+        call.recorded = self._writer.submit(entry)
+        call.recorded.add_done_callback(self._check)
+
+    def tee(self, call: Call) -> Tee:
+        """What keeps the answer's bytes."""
+        call.tee = Tee(self._limit)
+        return call.tee
+
+    @harmless
+    def response(self, call: Call, end: End, error: str | None = None) -> None:
+        """Record how it ended. Whoever popped the call from the flows calls this, once."""
+        recorded = call.recorded
+        if recorded is None:  # never forwarded, or lost already
+            return
+        response, tee = call.response, call.tee or Tee(0)
+        answered = Response(
+            status=response.status_code if response else None,
+            headers=_headers(response.headers) if response else [],
+            body=tee.take(),
+            end=end,
+            at_ns=time.time_ns(),
+            first_byte_ns=tee.first_ns,
+            error=_QUOTED.sub("…", error)[:500] if error else None,
+            truncated=tee.truncated,
+        )
+        # An answer whose request was refused would be of no use: it waits for the request's fate, which is usually long known.
+        recorded.add_done_callback(partial(self._answer, response_entry(call.exchange_id, answered)))
+
+    def _answer(self, answer: Entry, recorded: Future[list[int]]) -> None:
+        if recorded.exception() is None:
+            self._writer.submit(answer).add_done_callback(self._check)
+
+    def _check(self, written: Future[list[int]]) -> None:
+        if error := written.exception():
+            self.lose(error)
+
+    def lose(self, error: BaseException) -> None:
+        """Count a call that could not be recorded, and say so unless that was said a moment ago."""
+        self._writer.count_loss()
+        kind, now = type(error).__name__, time.monotonic()
+        if now - self._said.get(kind, -_LOG_EVERY) < _LOG_EVERY:
+            return
+        self._said[kind] = now
+        reason = str(error) if isinstance(error, StepwellError) else f"{kind} at {_where(error)}"
+        _log.error("a call went through unrecorded (%d lost so far): %s", self._writer.lost, reason)
+
+
+def _new_id() -> str:
+    """Unique, and in the order of time: the spool's index then grows at its end, where random ids would touch a page each."""
+    return f"{time.time_ns():016x}{secrets.token_hex(8)}"
+
+
+def _headers(headers: http.Headers) -> list[tuple[str, str]]:
+    return [(name.decode("latin-1"), value.decode("utf-8", "replace")) for name, value in headers.fields]
+
+
+def _where(error: BaseException) -> str:
+    """File and line, not the message: it could quote what was being recorded."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else "an unknown place"

@@ -1,0 +1,143 @@
+"""Trajectories opened and ended by `stepwell run`, over plain requests to `CONTROL_HOST` that never leave the proxy.
+
+They come the way the agent's calls come, so that whoever can name a trajectory can also say when it is over, and the proxy, which
+knows what is still in flight, says up to where each producer's records belong to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import orjson
+from mitmproxy import http
+
+from stepwell.errors import InvalidRecord, SpoolError
+from stepwell.proxy._flows import Flows
+from stepwell.sdk.records import Trajectory, checked
+from stepwell.spool import Entry, SpoolWriter, marks
+
+_log = logging.getLogger(__name__)
+
+TRAJECTORY = "trajectory"
+"""Kind of the spool entry; its body is the `Trajectory` as JSON."""
+
+_MAX_BODY = 4 << 20
+_IDLE_SECONDS = 5.0
+_FLUSH_SECONDS = 30.0
+
+
+class Problem(Exception):
+    """A refusal in the form of RFC 9457."""
+
+    def __init__(self, status: int, title: str, detail: str, field: str | None = None) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.document = {"type": "about:blank", "title": title, "status": status, "detail": detail}
+        if field is not None:
+            self.document["field"] = field
+
+
+class Control:
+    """Answers requests to `CONTROL_HOST`."""
+
+    def __init__(self, writer: SpoolWriter, folder: Path, flows: Flows) -> None:
+        self._writer = writer
+        self._folder = folder
+        self._flows = flows
+
+    async def answer(self, flow: http.HTTPFlow) -> None:
+        """Set `flow.response`."""
+        try:
+            flow.response = _json(200, await self._dispatch(flow.request))
+        except Problem as problem:
+            flow.response = _json(problem.status, problem.document, "application/problem+json")
+
+    async def _dispatch(self, request: http.Request) -> Mapping[str, Any]:
+        path = request.path.partition("?")[0]
+        known = {"/trajectories": "POST", "/trajectories/end": "POST", "/health": "GET"}
+        if path not in known:
+            raise Problem(404, "Not found", f"there is no {path}; there are {', '.join(known)}")
+        if request.method != known[path]:
+            raise Problem(405, "Method not allowed", f"{path} takes {known[path]}")
+        if path == "/health":
+            return self.health()
+        trajectory = _trajectory(request.raw_content or b"")
+        key = request.headers.get("idempotency-key", "")[:256] or uuid.uuid4().hex
+        return await (self._open if path == "/trajectories" else self._end)(trajectory, key)
+
+    def health(self) -> dict[str, Any]:
+        """Version, and what is in flight, waits for the disk (bytes), and was lost."""
+        return {
+            "version": _version(),
+            "in_flight": len(self._flows),
+            "pending": self._writer.pending,
+            "lost": self._writer.lost,
+        }
+
+    async def _open(self, trajectory: Trajectory, key: str) -> dict[str, Any]:
+        if trajectory.state != "open":
+            raise Problem(422, "Invalid record", f"state: {trajectory.state!r} is for /trajectories/end", "state")
+        return await self._keep(trajectory, key)
+
+    async def _end(self, trajectory: Trajectory, key: str) -> dict[str, Any]:
+        if trajectory.state == "open":
+            raise Problem(422, "Invalid record", "state: say how it ended, completed or failed", "state")
+        name = trajectory.trajectory_id
+        if not await self._flows.idle(_IDLE_SECONDS, name):
+            _log.warning("trajectory %s ended with %d calls still in flight", name, self._flows.count(name))
+        try:
+            found = await asyncio.to_thread(self._marks)
+        except (SpoolError, TimeoutError) as error:
+            raise Problem(503, "Spool unavailable", str(error) or "the disk does not keep up") from error
+        given = trajectory.marks or {}
+        merged = {producer: max(found.get(producer, 0), given.get(producer, 0)) for producer in {**found, **given}}
+        answer = await self._keep(trajectory.model_copy(update={"marks": merged}), key)
+        return {**answer, "marks": merged, "in_flight": self._flows.count(name)}
+
+    def _marks(self) -> dict[str, int]:
+        # The second flush is for answers that were submitted when the first saw their requests written.
+        self._writer.flush(_FLUSH_SECONDS)
+        self._writer.flush(_FLUSH_SECONDS)
+        return marks(self._folder)
+
+    async def _keep(self, trajectory: Trajectory, key: str) -> dict[str, Any]:
+        stamped = trajectory if trajectory.at else trajectory.model_copy(update={"at": datetime.now(UTC)})
+        entry = Entry(
+            id=f"{trajectory.trajectory_id}.{trajectory.state}.{key}",
+            kind=TRAJECTORY,
+            body=stamped.model_dump_json(exclude_none=True).encode(),
+        )
+        try:
+            (number,) = await asyncio.wrap_future(self._writer.submit(entry))
+        except SpoolError as error:
+            raise Problem(503, "Spool unavailable", str(error)) from error
+        return {"trajectory_id": trajectory.trajectory_id, "state": trajectory.state, "number": number}
+
+
+def _trajectory(body: bytes) -> Trajectory:
+    if len(body) > _MAX_BODY:
+        raise Problem(413, "Too large", f"a trajectory takes at most {_MAX_BODY} bytes")
+    try:
+        return checked(Trajectory, orjson.loads(body))
+    except orjson.JSONDecodeError as error:
+        raise Problem(400, "Not JSON", str(error)) from error
+    except InvalidRecord as error:
+        raise Problem(422, "Invalid record", str(error), error.field) from error
+
+
+def _json(status: int, document: Mapping[str, Any], kind: str = "application/json") -> http.Response:
+    return http.Response.make(status, orjson.dumps(document), {"content-type": kind})
+
+
+def _version() -> str:
+    try:
+        return version("stepwell")
+    except PackageNotFoundError:
+        return "unknown"

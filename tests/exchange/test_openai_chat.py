@@ -1,0 +1,327 @@
+"""Chat exchanges as steps: identity, fields, statuses, and what keeps a step from training."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepwell.exchange import End, Exchange, Request, Response, Unparseable, dialect_for, parse
+from stepwell.sdk.records import Step
+
+Steps = Callable[..., Sequence[Step]]
+Streamed = Callable[..., Step]
+Stream = Callable[..., bytes]
+
+
+def answer(*choices: dict[str, Any], **root: Any) -> dict[str, Any]:
+    made = [{"index": number, "message": {"role": "assistant", "content": "ho"}, "finish_reason": "stop", **choice}
+            for number, choice in enumerate(choices or ({},))]  # fmt: skip
+    return {"id": "r", "model": "answering", "choices": made, **root}
+
+
+def test_everything_asked_and_answered_is_on_the_step(steps: Steps) -> None:
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    asked = {"temperature": 0.5, "tools": tools, "stream": False, "user": "u", "return_token_ids": True, "n": 1}
+    usage = {"completion_tokens": 2, "prompt_tokens": 1}
+    body = answer(
+        {"token_ids": [5, 6], "logprobs": {"content": [{"logprob": -1}, {"logprob": -2}]}, "stop_reason": 6,
+         "weight_versions": [{"version": "12", "start": 0, "end": 2}]},
+        prompt_token_ids=[1], usage=usage, system_fingerprint="fp",
+    )  # fmt: skip
+    (step,) = steps(body, asked=asked, trajectory_id="t", engine="vllm", added=("return_token_ids",))
+    assert step == Step(
+        step_id="x.0",
+        call_id="x",
+        trajectory_id="t",
+        dialect="openai.chat",
+        engine="vllm",
+        messages=[{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
+        response={"role": "assistant", "content": [{"type": "text", "text": "ho"}]},
+        tools=tools,
+        sampling={"temperature": 0.5, "n": 1},
+        finish_reason="stop",
+        usage=usage,
+        prompt_ids=[1],
+        response_ids=[5, 6],
+        logprobs=[-1.0, -2.0],
+        fingerprint="vllm:answering",
+        policy="asked",
+        policy_version=12,
+        policy_label="12",
+        model="answering",
+        model_asked="asked",
+        response_id="r",
+        started_at=datetime.fromtimestamp(1e-6, UTC),
+        finished_at=datetime.fromtimestamp(2e-6, UTC),
+        extra={"response": {"system_fingerprint": "fp"}, "choice": {"stop_reason": 6}, "added": ["return_token_ids"]},
+    )
+    assert step.trainable
+
+
+def test_every_choice_is_a_step_of_one_call(steps: Steps) -> None:
+    first, second = steps(
+        answer({"message": {"content": "a"}}, {"message": {"content": "b"}, "finish_reason": "length"})
+    )
+    assert (first.step_id, second.step_id, first.call_id, second.call_id) == ("x.0", "x.1", "x", "x")
+    assert (first.status, second.status) == ("ok", "truncated")
+    usage = {"completion_tokens": 4}  # of both together: of neither alone
+    both = steps(answer({"token_ids": [1, 2]}, {"token_ids": [3, 4]}, prompt_token_ids=[9], usage=usage))
+    assert [step.untrainable_reason for step in both] == [None, None]
+
+
+def test_a_filtered_choice_without_a_message_is_a_step(steps: Steps) -> None:
+    (step,) = steps(answer({"message": None, "finish_reason": "content_filter"}))
+    assert (step.response, step.finish_reason) == ({"role": "assistant", "content": []}, "content_filter")
+
+
+def test_a_message_without_a_role_is_the_assistants(steps: Steps) -> None:
+    (step,) = steps(answer({"message": {"role": None, "content": "a"}}))
+    assert step.response == {"role": "assistant", "content": [{"type": "text", "text": "a"}]}
+
+
+def test_reasoning_and_calls_of_a_stream(streamed: Streamed) -> None:
+    step = streamed(
+        {"role": "assistant", "reasoning": "h"},
+        {"reasoning": "m"},
+        {"content": "so"},
+        {"tool_calls": [{"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": "{"}}]},
+        {"tool_calls": [{"index": 0, "function": {"arguments": "}"}}]},
+    )
+    assert step.response is not None and step.status == "ok"
+    assert step.response["content"] == [
+        {"type": "reasoning", "text": "hm", "extra": {"name": "reasoning"}},
+        {"type": "text", "text": "so"},
+        {"type": "tool_call", "id": "a", "name": "f", "arguments": "{}"},
+    ]
+
+
+OPEN = {"id": "r", "choices": [{"index": 0, "delta": {"content": "par"}}]}
+OVER = {"id": "r", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+
+
+@pytest.mark.parametrize(
+    ("chunks", "options", "status"),
+    [
+        ([OPEN], {}, "truncated"),
+        ([OPEN], {"end": "client_disconnect"}, "client_disconnect"),
+        ([OPEN], {"end": "upstream_error"}, "truncated"),
+        ([OPEN], {"end": "aborted"}, "aborted"),
+        ([OPEN], {"truncated": True}, "truncated"),
+        ([OPEN], {"status": 500}, "error"),
+        ([OPEN, OVER], {}, "ok"),
+        ([OPEN, OVER], {"end": "client_disconnect"}, "ok"),  # after the last word: SDKs close without reading [DONE]
+        ([OPEN, OVER], {"end": "upstream_error"}, "ok"),
+        ([OPEN, OVER], {"end": "aborted"}, "aborted"),
+        ([OPEN, OVER], {"truncated": True}, "truncated"),
+        ([OPEN, {"error": {"code": 400}}], {}, "error"),
+        ([], {"end": "client_disconnect"}, "client_disconnect"),
+        ([], {"end": "upstream_error"}, "truncated"),
+        ([], {"end": "upstream_error", "status": None}, "error"),
+        ([], {"end": "client_disconnect", "status": None}, "client_disconnect"),
+        ([], {"end": "aborted", "status": None}, "aborted"),
+    ],
+)
+def test_how_a_stream_ended(
+    chunks: list[Any], options: dict[str, Any], status: str, steps: Steps, stream: Stream
+) -> None:
+    (step,) = steps(stream(*chunks, done=False), **options)
+    assert step.status == status
+    assert (step.untrainable_reason == "the engine gave no token ids") == (status == "ok")
+    assert not step.trainable
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503, 529])
+def test_an_error_status_is_a_step_with_its_error(status: int, steps: Steps) -> None:
+    (step,) = steps({"error": {"message": "no"}}, status=status)
+    assert (step.status, step.trainable) == ("error", False)
+    assert step.extra == {"error": {"message": "no"}, "http_status": status}
+    assert step.messages and str(status) in (step.untrainable_reason or "")
+
+
+def test_errors_in_answers_of_status_200(steps: Steps, stream: Stream) -> None:
+    inside = answer({"finish_reason": "error", "error": {"code": 502}})
+    said = {"id": "r", "error": {"code": 1}, "choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": None}]}
+    for body in ({"error": {"code": 1}}, inside, stream(said), answer({"finish_reason": "error"})):
+        (step,) = steps(body)
+        assert (step.status, step.trainable) == ("error", False)
+
+
+def test_no_answer_at_all_says_why(steps: Steps) -> None:
+    (step,) = steps(None, status=None, end="upstream_error", error="connection refused")
+    assert step.status == "error" and "connection refused" in (step.untrainable_reason or "")
+    assert step.extra == {"transfer_error": "connection refused"}
+
+
+def test_a_choice_that_ended_is_whole_beside_one_that_was_cut(steps: Steps, stream: Stream) -> None:
+    other = {"id": "r", "choices": [{"index": 1, "delta": {"content": "b"}}]}
+    first, second = steps(stream(OPEN, other, OVER, done=False), end="client_disconnect")
+    assert (first.status, second.status) == ("ok", "client_disconnect")
+
+
+def test_ids_that_do_not_fit_keep_a_step_from_training(steps: Steps) -> None:
+    body = answer({"token_ids": [5, 6]}, prompt_token_ids=[1], usage={"completion_tokens": 3})
+    (step,) = steps(body)
+    assert (step.response_ids, step.trainable) == ([5, 6], False)
+    assert step.untrainable_reason == "2 token ids came for 3 completion tokens"
+    mixed = answer({"token_ids": [5], "weight_versions": [{"version": "1"}, {"version": "2"}]}, prompt_token_ids=[1])
+    (step,) = steps(mixed)
+    assert (step.policy_version, step.policy_label, step.trainable) == (None, "1..2", False)
+    assert "several policy versions" in (step.untrainable_reason or "")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"messages": "hi"},
+        {"messages": None},
+        {"messages": [5]},
+        {"messages": [{}]},
+        {"messages": [{"role": "user", "content": 5}]},
+        {"messages": [{"role": "assistant", "tool_calls": 5}]},
+        {"messages": [{"role": "user", "content": [{"type": []}]}], "tools": 5},
+        {"model": 5},
+        {"tools": "all"},
+    ],
+)
+def test_a_request_that_is_none_is_unparseable(asked: dict[str, Any], steps: Steps) -> None:
+    with pytest.raises(Unparseable):
+        steps(answer(), asked=asked)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b"5", b"\xff", b'{"messages": [{"role": "user", "content": "\\ud800"}]}']
+)
+def test_so_is_one_that_is_no_json(body: bytes) -> None:
+    request = Request("POST", "http://x/v1/chat/completions", [], body, 1)
+    with pytest.raises(Unparseable, match="request"):
+        parse(Exchange("x", "openai.chat", request, Response(200, [], json.dumps(answer()).encode(), "complete", 2)))
+
+
+@pytest.mark.parametrize(
+    "root", [{"id": 5}, {"model": "x" * 999}, {"usage": [1]}, {"usage": {"n": 2**80}}, {"x": float("inf")}]
+)
+def test_an_answer_that_no_step_can_hold_is_unparseable_or_a_step(root: dict[str, Any], steps: Steps) -> None:
+    try:
+        (step,) = steps(answer(**root))
+    except Unparseable:
+        return
+    assert Step.model_validate_json(step.model_dump_json()) == step
+
+
+@pytest.mark.parametrize(
+    ("engine", "body", "flags"),
+    [
+        ("vllm", {}, {"return_token_ids": True, "logprobs": True}),
+        ("vllm", {"logprobs": True, "stream": True}, {"return_token_ids": True}),
+        ("vllm", {"logprobs": False, "return_token_ids": True}, {"logprobs": True}),
+        ("sglang", {}, {"return_token_ids": True, "logprobs": True}),
+        ("sglang", {"stream": True}, {}),
+        ("llamacpp", {"stream": True}, {"logprobs": True}),
+        ("openai", {}, {}),
+    ],
+)
+def test_flags_are_what_the_agent_has_not_set(engine: str, body: dict[str, Any], flags: dict[str, Any]) -> None:
+    dialect = dialect_for("POST", "/v1/chat/completions")
+    assert dialect is not None and dialect.flags(engine, body) == flags
+
+
+words = st.text(max_size=4) | st.sampled_from(["assistant", "stop", "error", "function"])
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False) | words,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
+    max_leaves=5,
+)
+KEYS = [
+    *(
+        "index",
+        "delta",
+        "message",
+        "finish_reason",
+        "logprobs",
+        "token_ids",
+        "weight_versions",
+        "content",
+        "tool_calls",
+    ),
+    *(
+        "function_call",
+        "reasoning",
+        "reasoning_details",
+        "refusal",
+        "audio",
+        "annotations",
+        "role",
+        "id",
+        "type",
+        "function",
+    ),
+    *(
+        "name",
+        "arguments",
+        "input",
+        "custom",
+        "choices",
+        "model",
+        "usage",
+        "prompt_token_ids",
+        "error",
+        "object",
+        "metadata",
+    ),
+    *("text", "thinking", "completion_tokens", "logprob", "token", "version", "weight_version", "meta_info", "extra"),
+]
+shaped = st.recursive(
+    anything,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5),
+    max_leaves=12,
+)
+pieces = st.dictionaries(st.sampled_from(KEYS), shaped, max_size=5)
+chunks = st.fixed_dictionaries(
+    {"choices": st.lists(st.fixed_dictionaries({"delta": pieces}) | pieces, max_size=2) | shaped}
+)
+ends: st.SearchStrategy[End] = st.sampled_from(["complete", "client_disconnect", "upstream_error", "aborted"])
+
+
+def make(body: bytes, end: End, kind: str) -> Exchange:
+    request = Request("POST", "http://x/v1/chat/completions", [], b'{"messages": []}', 1)
+    return Exchange("x", "openai.chat", request, Response(200, [("content-type", kind)], body, end, 2))
+
+
+@given(st.lists(chunks | pieces, max_size=4), ends)
+def test_no_stream_makes_it_fail(made: list[Any], end: End) -> None:
+    body = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in made).encode()
+    never_fails(make(body, end, "text/event-stream"))
+
+
+@given(
+    st.fixed_dictionaries({"choices": st.lists(st.fixed_dictionaries({"message": pieces}) | pieces, max_size=2)})
+    | pieces,
+    ends,
+)
+def test_no_answer_makes_it_fail(made: Any, end: End) -> None:
+    never_fails(make(json.dumps(made).encode(), end, "application/json"))
+
+
+@given(st.binary(max_size=60), ends, st.sampled_from(["text/event-stream", "application/json"]))
+def test_no_bytes_make_it_fail(body: bytes, end: End, kind: str) -> None:
+    never_fails(make(body, end, kind))
+
+
+def never_fails(exchange: Exchange) -> None:
+    """Steps that are steps, the same each time, or a reason to put the exchange aside."""
+    try:
+        steps = parse(exchange)
+    except Unparseable as error:
+        assert str(error)
+        return
+    assert steps and parse(exchange) == steps
+    assert len({step.step_id for step in steps}) == len(steps)
+    for step in steps:
+        assert step.trainable == (step.untrainable_reason is None)
+        assert Step.model_validate_json(step.model_dump_json()) == step

@@ -1,0 +1,56 @@
+"""Settings that cannot work are refused with the reason."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from stepwell.proxy import ProxyConfig, Route
+
+
+def test_the_defaults_name_the_known_providers_on_two_ports() -> None:
+    config = ProxyConfig()
+    assert (config.host, config.port, config.run_port) == ("127.0.0.1", 8789, 8788)
+    assert "api.openai.com" in config.hosts
+    assert ProxyConfig.model_validate_json(config.model_dump_json()) == config
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"host": "0.0.0.0"}, "no loopback address"),
+        ({"host": "example.com"}, "no loopback address"),
+        ({"port": 70000}, "65535"),
+        ({"port": 9000, "run_port": 9000}, "two different ports"),
+        ({"hosts": ["*"]}, "would decrypt every host"),
+        ({"hosts": ["*.*"]}, "would decrypt every host"),
+        ({"hosts": ["https://api.openai.com"]}, "is no host"),
+        ({"hots": []}, "Extra inputs are not permitted"),
+        ({"drain_seconds": float("inf")}, "finite"),
+        ({"routes": [{"host": "x", "engine": "tgi"}]}, "'vllm', 'sglang' or 'llamacpp'"),
+    ],
+)
+def test_bad_settings(settings: dict[str, object], reason: str) -> None:
+    with pytest.raises(ValidationError, match=reason):
+        ProxyConfig.model_validate(settings)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"host": ""}, "is no host"),
+        ({"host": "x", "path": "v1"}, "start with a slash"),
+        ({"host": "x", "upstream": "localhost:8000"}, "no URL of the form"),
+        ({"host": "x", "upstream": "ftp://localhost"}, "no URL of the form"),
+        ({"host": "x", "upstream": "http://u:p@localhost"}, "without user"),
+        ({"host": "x", "upstream": "http://localhost:99999"}, "[Pp]ort"),
+    ],
+)
+def test_bad_routes(fields: dict[str, object], reason: str) -> None:
+    with pytest.raises(ValidationError, match=reason):
+        Route.model_validate(fields)
+
+
+def test_hosts_are_compared_in_lower_case() -> None:
+    assert Route(host="API.Example.com:8443").host == "api.example.com:8443"
+    assert ProxyConfig(port=0, run_port=0, hosts=("[::1]:8000",)).hosts == ("[::1]:8000",)

@@ -1,0 +1,29 @@
+"""A copy of what passes."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepwell.proxy._tee import Tee
+
+
+@given(pieces=st.lists(st.binary(max_size=50)), limit=st.integers(0, 200))
+def test_pieces_pass_as_they_are_and_the_first_bytes_are_kept(pieces: list[bytes], limit: int) -> None:
+    tee = Tee(limit)
+    whole = b"".join(pieces)
+    assert [tee(piece) for piece in pieces] == pieces
+    assert tee(b"") == b""
+    assert tee.truncated == (len(whole) > limit)
+    assert (tee.first_ns is not None) == bool(whole)
+    assert tee.take() == whole[:limit]
+
+
+def test_the_time_is_that_of_the_first_byte() -> None:
+    tee = Tee(10)
+    tee(b"")
+    assert tee.first_ns is None
+    tee(b"a")
+    first = tee.first_ns
+    tee(b"b")
+    assert tee.first_ns == first is not None

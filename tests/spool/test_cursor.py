@@ -1,0 +1,34 @@
+"""How far ingest has come: a hint that may be missing or damaged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stepwell.spool import read_cursor, write_cursor
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    write_cursor(tmp_path, {"a": 3, "b": 2**40})
+    assert (read_cursor(tmp_path, "a"), read_cursor(tmp_path, "b"), read_cursor(tmp_path, "c")) == (3, 2**40, 0)
+    write_cursor(tmp_path, {"b": 5})
+    assert (read_cursor(tmp_path, "a"), read_cursor(tmp_path, "b")) == (0, 5)
+    assert [path.name for path in tmp_path.iterdir()] == ["committed.json"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"{", b"null", b"[]", b'"a"', b"7", b"\xff\xfe", b"[" * 100_000),
+        *(b'{"a": %s}' % value for value in (b"null", b'"5"', b"[5]", b"{}", b"-5", b"true", b"1.5", b"1e999", b"NaN")),
+    ],
+)
+def test_a_damaged_file_means_that_nothing_may_be_dropped(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "committed.json").write_bytes(content)
+    assert read_cursor(tmp_path, "a") == 0
+
+
+def test_so_does_a_missing_one(tmp_path: Path) -> None:
+    assert read_cursor(tmp_path, "a") == 0
+    assert read_cursor(tmp_path / "missing", "a") == 0
