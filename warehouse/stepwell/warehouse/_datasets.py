@@ -22,7 +22,8 @@ from stepwell.warehouse._read import by_id
 from stepwell.warehouse._schema import DATASET_ROWS, DATASETS
 from stepwell.warehouse._views import TRAINING_ORDER
 
-_ROW_COLUMNS = ("step_id", "trajectory_id", "prompt_id", "group_id", "content_hash", "step_reward", "trajectory_reward")
+_RESOLVED = ("prompt_id", "group_id", "split", "policy_version", "step_reward", "trajectory_reward")
+_ROW_COLUMNS = ("step_id", "trajectory_id", "content_hash", *_RESOLVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Datasets:
         """
         if not 0 < len(name) <= 200 or "@" in name:
             raise InvalidRecord("name", "1 to 200 characters, without '@'")
-        rows = self._query(f"SELECT {', '.join(_ROW_COLUMNS)} FROM steps WHERE ({where}) ORDER BY {TRAINING_ORDER}")
+        rows = self._query(f"SELECT {', '.join(_ROW_COLUMNS)} FROM steps WHERE ({where}\n) ORDER BY {TRAINING_ORDER}")
         if not rows.num_rows:
             raise InvalidRecord("where", f"no step satisfies {where!r}: an empty dataset would train nothing")
         dataset_id = uuid.uuid4().hex
@@ -164,7 +165,7 @@ def _verify(dataset: Dataset, steps: pa.Table, rows: pa.Table) -> None:
 
 def _with_frozen(steps: pa.Table, rows: pa.Table) -> pa.Table:
     """The values that were resolved when the dataset was made, in place of what the steps themselves say."""
-    for name in ("prompt_id", "group_id", "step_reward", "trajectory_reward"):
+    for name in _RESOLVED:
         if name in steps.column_names:
             steps = steps.set_column(steps.column_names.index(name), name, rows[name])
         else:

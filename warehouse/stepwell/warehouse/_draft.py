@@ -8,24 +8,32 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from stepwell.errors import InvalidRecord
 from stepwell.exchange.canonical import Message, following_key, prefix_keys
 from stepwell.sdk.records import Step
 
 Ids = NDArray[np.int32]
+Logprobs = NDArray[np.float32]
+
+_KEPT_HERE: dict[str, None] = dict.fromkeys(("prompt_ids", "response_ids", "logprobs", "messages", "response", "tools"))
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
     """A checked step with what is computed from it once: token arrays and each message's JSON.
 
-    `tokens`: int32 [prompt + response], None for a step that is text only. `messages`: one JSON text per prompt message.
+    `tokens`: int32 [prompt + response], None for a step that is text only. `logprobs`: float32 [response] or None. `messages`: one
+    JSON text per prompt message. `step` is without what the other fields hold: lists of Python numbers take ten times the room.
     """
 
     step: Step
     producer: str
     sequence: int
+    submitted: bool
+    """Its id was chosen by whoever submitted it, so it may come again; an id derived from an exchange cannot."""
     tokens: Ids | None
     prompt_length: int
+    logprobs: Logprobs | None
     messages: tuple[bytes, ...]
     response: bytes
     tools: bytes
@@ -41,22 +49,46 @@ class Draft:
         return (*self.messages, self.response) if self.response else self.messages
 
 
-def draft(step: Step, messages: list[Message] | None, response: Message | None, producer: str, sequence: int) -> Draft:
-    """A draft of `step`; `messages` and `response` are its conversation in canonical form."""
+def draft(
+    step: Step,
+    messages: list[Message] | None,
+    response: Message | None,
+    producer: str,
+    sequence: int,
+    *,
+    submitted: bool = True,
+) -> Draft:
+    """A draft of `step`; `messages` and `response` are its conversation in canonical form.
+
+    Raises:
+        InvalidRecord: a logprob is no finite float32.
+    """
     tokens = None
     if step.prompt_ids is not None and step.response_ids is not None:
         tokens = np.concatenate([np.asarray(step.prompt_ids, np.int32), np.asarray(step.response_ids, np.int32)])
     keys = prefix_keys(messages or ())
     answered = bool(messages) and response is not None and bool(response["content"])
     return Draft(
-        step=step,
+        step=step.model_copy(update=_KEPT_HERE),
         producer=producer,
         sequence=sequence,
+        submitted=submitted,
         tokens=tokens,
         prompt_length=len(step.prompt_ids or ()),
+        logprobs=_logprobs(step),
         messages=tuple(orjson.dumps(message) for message in messages or ()),
         response=orjson.dumps(response) if response is not None else b"",
         tools=orjson.dumps(step.tools),
         prompt_keys=tuple(key.hex() for key in keys),
         conversation_key=following_key(keys, response).hex() if answered and response is not None else None,
     )
+
+
+def _logprobs(step: Step) -> Logprobs | None:
+    if step.logprobs is None:
+        return None
+    exact = np.asarray(step.logprobs, np.float64)
+    if exact.size and exact.min() < np.finfo(np.float32).min:
+        place = int(exact.argmin())
+        raise InvalidRecord(f"logprobs[{place}]", f"{exact[place]} is beyond float32, which would make it infinite")
+    return exact.astype(np.float32)

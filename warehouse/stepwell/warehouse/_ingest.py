@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 import orjson
 
 from stepwell.errors import SpoolError, StoreError
-from stepwell.spool import Record, SpoolReader, adopt, readers, write_cursor
+from stepwell.spool import Record, SpoolReader, adopt, write_cursor
 from stepwell.warehouse._draft import Draft
 from stepwell.warehouse._ledger import Marks
 from stepwell.warehouse._link import Linker
@@ -46,6 +46,7 @@ class Ingest:
         self._recall = Recall(warehouse.tables, self._linker, self._memories)
         self._marks: Marks = warehouse.marks()
         self._commit = max(_commits(warehouse), default=0)
+        self._round = 0
 
     def run_once(self) -> int:
         """One round; how many records it took from the spools.
@@ -58,41 +59,54 @@ class Ingest:
             return 0
         try:
             self._write(parsed, marks)
+        except OSError as error:  # reading back what is stored: Lance's errors of the store
+            self._forget()
+            raise StoreError(f"the store of {self._warehouse.uri} failed: {error}") from error
         except BaseException:
             self._forget()
             raise
         self._marks = marks
         self._memories.shrink()
-        write_cursor(self._folder, marks)
+        try:
+            write_cursor(self._folder, marks)
+        except OSError as error:  # a hint for producers: without it they keep more than they need
+            _log.warning("cannot say in %s what may be dropped from the spools: %s", self._folder, error)
         return count
 
     def _forget(self) -> None:
         """After a failed commit what was remembered may be ahead of what is stored: start from the stored state."""
-        self._memories.clear()
+        self._linker.forget()
         with suppress(StoreError):  # still in trouble: the next round conflicts, or fails, and looks again
             self._warehouse.refresh()
             self._marks = self._warehouse.marks()
             self._commit = max(_commits(self._warehouse), default=0)
 
     def _read(self) -> tuple[Parsed, Marks, int]:
-        parsed, marks, count = Parsed(), dict(self._marks), 0
-        for reader in readers(self._folder):
-            with closing(reader):
-                try:
-                    records = self._records(reader)
-                except SpoolError as error:
-                    _log.warning("%s", error)
-                    continue
-                _parse_all(records, reader, parsed)
-                if records:
-                    marks[reader.producer] = records[-1].seq
-                    count += len(records)
+        """One round's worth of all spools. Each round begins with another one: a busy producer does not starve the rest."""
+        parsed, marks, count, size = Parsed(), dict(self._marks), 0, 0
+        paths = sorted(self._folder.glob("*.db"))
+        self._round += 1
+        for place in range(len(paths)):
+            if count >= ROUND_RECORDS or size >= ROUND_BYTES:
+                break
+            try:
+                with SpoolReader(paths[(self._round + place) % len(paths)]) as reader:
+                    records = self._records(reader, ROUND_RECORDS - count, ROUND_BYTES - size)
+                    meant = _parse_all(records, reader)
+            except SpoolError as error:  # that spool's records come later; nothing of it was taken
+                _log.warning("%s", error)
+                continue
+            if records:
+                parsed.add(meant)
+                marks[reader.producer] = records[-1].seq
+                count += len(records)
+                size += sum(len(record.head) + len(record.body) for record in records)
         return parsed, marks, count
 
-    def _records(self, reader: SpoolReader) -> list[Record]:
+    def _records(self, reader: SpoolReader, limit: int, max_bytes: int) -> list[Record]:
         if not reader.alive() and reader.orphans():
             adopt(reader.path)  # its calls will get no answer any more: say so
-        return reader.read(self._marks.get(reader.producer, 0), limit=ROUND_RECORDS, max_bytes=ROUND_BYTES)
+        return reader.read(self._marks.get(reader.producer, 0), limit=limit, max_bytes=max_bytes)
 
     def _write(self, parsed: Parsed, marks: Marks) -> None:
         commit = self._commit + 1
@@ -126,9 +140,7 @@ class Ingest:
         table = self._warehouse.tables["steps"]
         done = table.marks()
         fresh = [draft for draft in drafts if draft.sequence > done.get(draft.producer, 0)]
-        # What the proxy captured has an id of its own making; only submitted ids can come twice.
-        submitted = [draft.step.step_id for draft in fresh if draft.step.dialect is None]
-        known = existing(table.dataset, "step_id", submitted)
+        known = existing(table.dataset, "step_id", [draft.step.step_id for draft in fresh if draft.submitted])
         unique = {draft.step.step_id: draft for draft in reversed(fresh) if draft.step.step_id not in known}
         return list(reversed(unique.values()))
 
@@ -142,10 +154,11 @@ class Ingest:
             self._memories.get(opened.trajectory_id).facts = facts
 
 
-def _parse_all(records: Sequence[Record], reader: SpoolReader, into: Parsed) -> None:
-    here = {record.id: record for record in records}
+def _parse_all(records: Sequence[Record], reader: SpoolReader) -> Parsed:
+    parsed, here = Parsed(), {record.id: record for record in records}
     for record in records:
-        parse_record(record, reader.producer, lambda id_: here.get(id_) or reader.get(id_), into)
+        parse_record(record, reader.producer, lambda id_: here.get(id_) or reader.get(id_), parsed)
+    return parsed
 
 
 def _commits(warehouse: Warehouse) -> list[int]:

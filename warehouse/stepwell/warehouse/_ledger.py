@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import lance
 import orjson
 import pyarrow as pa
+from lance.commit import CommitConflictError
 from lance.fragment import write_fragments
 
 from stepwell.errors import CommitConflict, StoreError
@@ -29,16 +30,18 @@ Marks = dict[str, int]
 class LedgerTable:
     """A Lance table of one `TableSpec`, opened or created."""
 
-    def __init__(self, spec: TableSpec, root: str, storage_options: Mapping[str, str] | None = None) -> None:
-        """Open the table under `root`, creating it when it is missing.
+    def __init__(
+        self, spec: TableSpec, root: str, storage_options: Mapping[str, str] | None = None, *, create: bool = True
+    ) -> None:
+        """Open the table under `root`, creating it when it is missing and `create` says so.
 
         Raises:
-            StoreError: the store cannot be read or written, or the table is of a newer schema.
+            StoreError: the store cannot be read or written, the table is missing, or of a newer schema.
         """
         self.spec = spec
         self.uri = f"{root.rstrip('/')}/{spec.name}.lance"
         self._options = dict(storage_options or {})
-        self._dataset = self._open() or self._create(root)
+        self._dataset = self._open() or self._create(root, allowed=create)
         self._check_schema()
 
     @property
@@ -52,21 +55,18 @@ class LedgerTable:
 
     def marks(self) -> Marks:
         """Each producer's highest record number in this table."""
-        row = self.dataset.to_table(columns=["ledger"], filter=f"{self.spec.key} = '{LEDGER_KEY}'")
-        marks: Marks = orjson.loads(row["ledger"][0].as_py())
-        return marks
+        return cast("tuple[Any, Marks]", _guarded(self.uri, self._ledger, self.dataset))[1]
 
     def commit(self, rows: pa.Table, marks: Marks) -> None:
-        """Add `rows` (of the table's schema) and replace the ledger by `marks`, in one atomic step.
+        """Add `rows` (of the table's schema) and raise the ledger to `marks`, in one atomic step.
+
+        A producer's mark never goes back: an interrupted round may have brought more into this table than the round after it reads.
 
         Raises:
             CommitConflict: another commit came first; nothing was written.
             StoreError: the store failed. Whether the commit landed is told by `marks` after a `refresh`.
         """
-        ledger = pa.Table.from_pylist(
-            [{self.spec.key: LEDGER_KEY, "ledger": orjson.dumps(marks).decode()}], schema=self.spec.schema
-        )
-        _guarded(self.uri, self._commit, pa.concat_tables([rows, ledger]))
+        _guarded(self.uri, self._commit, rows, marks)
 
     def add(self, make_rows: Callable[[], pa.Table]) -> None:
         """Add rows that come from no spool. `make_rows` is asked again, for the newest state, when somebody else committed first.
@@ -83,10 +83,18 @@ class LedgerTable:
             return
         raise StoreError(f"could not write to {self.uri}: others committed first at each of {_ATTEMPTS} attempts")
 
-    def _commit(self, rows: pa.Table) -> None:
+    def _commit(self, rows: pa.Table, marks: Marks) -> None:
         dataset = self.dataset
-        added = write_fragments(rows, dataset, schema=self.spec.schema, storage_options=self._options)
-        removed, updated = self._without_ledger(dataset)
+        home, before = self._ledger(dataset)
+        highest = before | {producer: max(mark, before.get(producer, 0)) for producer, mark in marks.items()}
+        ledger = pa.Table.from_pylist(
+            [{self.spec.key: LEDGER_KEY, "ledger": orjson.dumps(highest).decode()}], schema=self.spec.schema
+        )
+        whole = pa.concat_tables([rows, ledger])
+        added = write_fragments(whole, dataset, schema=self.spec.schema, storage_options=self._options)
+        left = home.delete(self._condition)
+        # Gone with the ledger row when it held nothing else.
+        removed, updated = ([home.fragment_id], []) if left is None else ([], [left])
         operation = lance.LanceOperation.Update(
             removed_fragment_ids=removed, updated_fragments=updated, new_fragments=added, fields_modified=[]
         )
@@ -98,14 +106,19 @@ class LedgerTable:
             enable_v2_manifest_paths=True,
         )
 
-    def _without_ledger(self, dataset: lance.LanceDataset) -> tuple[list[int], list[Any]]:
-        """The fragment that holds the ledger row, without it: gone when it held nothing else, else with a deletion."""
-        condition = f"{self.spec.key} = '{LEDGER_KEY}'"
+    @property
+    def _condition(self) -> str:
+        return f"{self.spec.key} = '{LEDGER_KEY}'"
+
+    def _ledger(self, dataset: lance.LanceDataset) -> tuple[lance.LanceFragment, Marks]:
+        """The fragment that holds the ledger row, and the marks in it."""
         for fragment in reversed(dataset.get_fragments()):  # it came with the last commit, unless compaction moved it
-            if fragment.count_rows(filter=condition):
-                left = fragment.delete(condition)
-                return ([fragment.fragment_id], []) if left is None else ([], [left])
-        raise StoreError(f"the table {self.uri} has lost its ledger row; restore it from an older version")
+            row = fragment.to_table(columns=["ledger"], filter=self._condition)
+            if row.num_rows:
+                return fragment, orjson.loads(row["ledger"][0].as_py())
+        raise StoreError(
+            f"the table {self.uri} has lost its ledger row, which says how far ingest came; restore an older version of it"
+        )
 
     def _open(self) -> lance.LanceDataset | None:
         try:
@@ -117,7 +130,9 @@ class LedgerTable:
         except OSError as error:
             raise StoreError(f"cannot reach the store of {self.uri}: {_first_line(error)}") from error
 
-    def _create(self, root: str) -> lance.LanceDataset:
+    def _create(self, root: str, *, allowed: bool) -> lance.LanceDataset:
+        if not allowed:
+            raise StoreError(f"there is no table {self.uri}; `stepwell up` or `stepwell demo` makes a warehouse")
         import lancedb  # a second's worth of imports, needed once in a warehouse's life
 
         empty = pa.Table.from_pylist([{self.spec.key: LEDGER_KEY, "ledger": "{}"}], schema=self.spec.schema)
@@ -156,7 +171,7 @@ def _guarded(uri: str, call: Callable[..., Any], *values: Any) -> Any:
     try:
         return call(*values)
     except (OSError, RuntimeError, ValueError) as error:
-        if "conflict" in type(error).__name__.lower() or "conflict" in str(error).lower():
+        if isinstance(error, CommitConflictError):
             raise CommitConflict(f"another process committed to {uri} first") from error
         raise StoreError(f"the store failed on {uri}: {_first_line(error)}") from error
 

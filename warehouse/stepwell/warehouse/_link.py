@@ -59,6 +59,11 @@ class Linker:
         if len(self._anonymous) > _ANONYMOUS_KEYS:
             self._anonymous.popitem(last=False)
 
+    def forget(self) -> None:
+        """Start again from what is stored."""
+        self._memories.clear()
+        self._anonymous.clear()
+
     def place(self, draft: Draft) -> Linked:
         """The step's parent, turn and encoding; from now on later steps may continue it."""
         trajectory_id = self.trajectory_of(draft)

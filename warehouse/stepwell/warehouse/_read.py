@@ -31,9 +31,10 @@ def stored_of(
 def by_id(dataset: lance.LanceDataset, step_ids: Sequence[str], columns: Sequence[str] | None = None) -> pa.Table:
     """The steps of these ids, whole, in the order asked for. Ids that are not there are left out."""
     found = matching(dataset, "step_id", step_ids, ["step_id", "trajectory_id"])
-    trajectories = pc.unique(found["trajectory_id"]).to_pylist()
+    trajectories = found["trajectory_id"].drop_null().unique().to_pylist()  # the ledger row is of none
     whole = of_trajectories(dataset, trajectories, columns)
-    place = pc.index_in(pa.array(step_ids, pa.string()), value_set=whole["step_id"].combine_chunks())
+    there = pc.SetLookupOptions(value_set=whole["step_id"].combine_chunks())
+    place = pc.call_function("index_in", [pa.array(step_ids, pa.string())], there)
     visible = readable(dataset.schema.names) if columns is None else list(columns)
     return whole.take(place.drop_null()).select(visible)
 
@@ -46,9 +47,14 @@ def whole_steps(dataset: lance.LanceDataset) -> pa.Table:
 
 def existing(dataset: lance.LanceDataset, key: str, ids: Sequence[str]) -> set[str]:
     """Which of these ids the table already has."""
-    if not ids or dataset.count_rows() <= 1:  # the ledger row alone
+    if not ids or not holds_data(dataset):
         return set()
     return set(matching(dataset, key, ids, [key])[key].to_pylist())
+
+
+def holds_data(dataset: lance.LanceDataset) -> bool:
+    """Whether a table has anything but its ledger row, which is always there."""
+    return bool(dataset.count_rows() > 1)
 
 
 def _stored(dataset: lance.LanceDataset, columns: Sequence[str] | None) -> list[str]:
@@ -59,11 +65,11 @@ def _stored(dataset: lance.LanceDataset, columns: Sequence[str] | None) -> list[
 
 def matching(dataset: lance.LanceDataset, column: str, values: Sequence[str], columns: list[str]) -> pa.Table:
     """These columns of the rows where `column` is one of `values`."""
-    wanted = pa.array(values, pa.string())
     if len(values) <= _LISTED:
         listed = ", ".join("'" + value.replace("'", "''") + "'" for value in values)
         return dataset.to_table(columns=columns, filter=f"{column} IN ({listed})" if values else "false")
     names = list(dict.fromkeys([*columns, column]))
     batches = dataset.to_batches(columns=names)
-    kept = [batch.filter(pc.is_in(batch[column], value_set=wanted)) for batch in batches]
+    wanted = pc.SetLookupOptions(value_set=pa.array(values, pa.string()))
+    kept = [batch.filter(pc.call_function("is_in", [batch[column]], wanted)) for batch in batches]
     return pa.Table.from_batches(kept, schema=dataset.scanner(columns=names).projected_schema).select(columns)

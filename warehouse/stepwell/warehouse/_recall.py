@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
 import orjson
@@ -14,8 +13,9 @@ from stepwell.warehouse._delta import Base
 from stepwell.warehouse._draft import Draft
 from stepwell.warehouse._ledger import LedgerTable
 from stepwell.warehouse._link import INFERRED, Linker
-from stepwell.warehouse._read import matching, stored_of
-from stepwell.warehouse._trajectories import Facts, Memories, Memory, Place
+from stepwell.warehouse._openings import openings
+from stepwell.warehouse._read import holds_data, matching, stored_of
+from stepwell.warehouse._trajectories import Memories, Memory, Place
 from stepwell.warehouse._whole import restore
 
 _COLUMNS = ("step_id", "trajectory_id", "turn", "conversation_key", "response_ids", "response", "commit", "sequence")
@@ -36,7 +36,7 @@ class Recall:
         for draft in drafts:
             if draft.step.trajectory_id is None and len(draft.prompt_keys) > 1:
                 keys.extend(key for key in draft.prompt_keys if not self._linker.knows(key))
-        if not keys or not _holds_data(self._steps):
+        if not keys or not holds_data(self._steps.dataset):
             return
         found = matching(self._steps.dataset, "conversation_key", keys, ["conversation_key", "trajectory_id"])
         for row in found.to_pylist():
@@ -48,17 +48,10 @@ class Recall:
         unknown = sorted(id_ for id_ in ids if id_ not in self._memories)
         if not unknown:
             return
-        for id_, facts in self._facts(unknown).items():
+        for id_, facts in openings(self._events.dataset, unknown).items():
             self._memories.get(id_).facts = facts
-        if _holds_data(self._steps):
+        if holds_data(self._steps.dataset):
             self._steps_of(unknown)
-
-    def _facts(self, ids: list[str]) -> dict[str, Facts]:
-        if not _holds_data(self._events):
-            return {}
-        rows = matching(self._events.dataset, "target_id", ids, ["target_id", "kind", "payload"]).to_pylist()
-        opened = {row["target_id"]: orjson.loads(row["payload"]) for row in rows if row["kind"] == "trajectory.open"}
-        return {id_: _facts_from(payload) for id_, payload in opened.items()}
 
     def _steps_of(self, ids: list[str]) -> None:
         stored = stored_of(self._steps.dataset, ids, _COLUMNS)
@@ -76,14 +69,6 @@ class Recall:
         for id_ in ids:
             self._memories.get(id_)
             self._memories.changed(id_)
-
-
-def _holds_data(table: LedgerTable) -> bool:
-    return bool(table.dataset.count_rows() > 1)  # the ledger row is always there
-
-
-def _facts_from(payload: dict[str, Any]) -> Facts:
-    return Facts(*(payload.get(name) for name in ("prompt_id", "group_id", "split", "policy_version")))
 
 
 def _bases(whole: pa.Table) -> list[Base]:

@@ -24,8 +24,8 @@ def is_object_store(uri: str) -> bool:
     return uri.startswith("s3://")
 
 
-def check_store(uri: str, storage_options: Mapping[str, str]) -> None:
-    """Answers within seconds whether the bucket behind `uri` can be used.
+def check_store(uri: str, storage_options: Mapping[str, str], *, write: bool = True) -> None:
+    """Answers within seconds whether the bucket behind `uri` can be used; with `write`, also whether it can be written to.
 
     Raises:
         StoreError: it cannot be reached, refuses the credentials, does not exist, or ignores conditional writes.
@@ -36,9 +36,7 @@ def check_store(uri: str, storage_options: Mapping[str, str]) -> None:
     key = f"{prefix}/.stepwell-probe-{uuid.uuid4().hex}".lstrip("/")
     try:
         client.head_bucket(Bucket=bucket)
-        client.put_object(Bucket=bucket, Key=key, Body=b"", IfNoneMatch="*")
-        honoured = _second_put_is_refused(client, bucket, key)
-        client.delete_object(Bucket=bucket, Key=key)
+        honoured = not write or _honours_conditions(client, bucket, key)
     except (BotoCoreError, ClientError) as error:
         where = storage_options.get("aws_endpoint", "the default endpoint")
         raise StoreError(f"cannot use the bucket {bucket!r} at {where}: {error}") from error
@@ -46,6 +44,13 @@ def check_store(uri: str, storage_options: Mapping[str, str]) -> None:
         raise StoreError(
             f"the store of {uri} ignores If-None-Match: two commits at once would lose data; it is not written to"
         )
+
+
+def _honours_conditions(client: Any, bucket: str, key: str) -> bool:
+    client.put_object(Bucket=bucket, Key=key, Body=b"", IfNoneMatch="*")
+    honoured = _second_put_is_refused(client, bucket, key)
+    client.delete_object(Bucket=bucket, Key=key)
+    return honoured
 
 
 def _second_put_is_refused(client: Any, bucket: str, key: str) -> bool:

@@ -162,6 +162,8 @@ DATASET_ROWS = _spec(
         pa.field("trajectory_id", pa.string()),
         pa.field("prompt_id", pa.string()),
         pa.field("group_id", pa.string()),
+        pa.field("split", pa.string()),
+        pa.field("policy_version", pa.int64()),
         pa.field("content_hash", pa.string()),
         pa.field("step_reward", pa.float64()),
         pa.field("trajectory_reward", pa.float64()),

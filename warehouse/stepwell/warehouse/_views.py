@@ -34,6 +34,7 @@ _OPENED = f"""
 CREATE VIEW _opened AS
 SELECT target_id AS trajectory_id,
        payload ->> 'prompt_id' AS prompt_id, payload ->> 'group_id' AS group_id, payload ->> 'split' AS split,
+       CAST(payload ->> 'policy_version' AS BIGINT) AS policy_version,
        payload -> 'metadata' AS metadata, created_at AS opened_at
 FROM events WHERE kind = 'trajectory.open'
 QUALIFY row_number() OVER (PARTITION BY target_id {_LATEST}) = 1
@@ -44,7 +45,8 @@ CREATE VIEW steps AS
 SELECT s.* REPLACE (
          coalesce(s.prompt_id, o.prompt_id) AS prompt_id,
          coalesce(s.group_id, o.group_id) AS group_id,
-         coalesce(s.split, o.split, 'train') AS split),
+         coalesce(s.split, o.split, 'train') AS split,
+         coalesce(s.policy_version, o.policy_version) AS policy_version),
        coalesce(by_step.reward, by_response.reward) AS step_reward,
        by_trajectory.reward AS trajectory_reward
 FROM (SELECT * FROM _visible_steps WHERE {_COMMITTED.removeprefix("ledger IS NULL AND ")}) s
@@ -54,14 +56,17 @@ LEFT JOIN _rewards by_response ON by_response.target_kind = 'response' AND by_re
 LEFT JOIN _rewards by_trajectory ON by_trajectory.target_kind = 'trajectory' AND by_trajectory.target_id = s.trajectory_id
 """
 
-# A trajectory is complete once everything that its end refers to is committed.
+# A trajectory is complete once everything that its end refers to is committed. What one producer said last is known by its numbers;
+# between several in one commit, an end counts more than an opening.
 _ENDED = f"""
 CREATE VIEW _ended AS
 SELECT target_id AS trajectory_id, kind, text AS reason, created_at AS ended_at,
        coalesce((SELECT bool_and(coalesce(m.mark, 0) >= CAST(j.value AS BIGINT))
                  FROM json_each(e.payload, '$.marks') j LEFT JOIN _marks m ON m.producer = j.key), true) AS arrived
-FROM (SELECT * FROM events WHERE kind IN ('trajectory.open', 'trajectory.completed', 'trajectory.failed')
-      QUALIFY row_number() OVER (PARTITION BY target_id {_LATEST}) = 1) e
+FROM (SELECT * FROM
+        (SELECT * FROM events WHERE kind IN ('trajectory.open', 'trajectory.completed', 'trajectory.failed')
+         QUALIFY row_number() OVER (PARTITION BY target_id, producer {_LATEST}) = 1)
+      QUALIFY row_number() OVER (PARTITION BY target_id ORDER BY "commit" DESC, kind = 'trajectory.open', producer DESC) = 1) e
 """
 
 TRAJECTORIES = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Self
@@ -13,6 +14,8 @@ import pyarrow as pa
 from stepwell.errors import StoreError
 from stepwell.warehouse._datasets import Datasets
 from stepwell.warehouse._ledger import LedgerTable, Marks
+from stepwell.warehouse._maintain import KEPT, maintain
+from stepwell.warehouse._openings import with_openings
 from stepwell.warehouse._query import run_query
 from stepwell.warehouse._read import by_id
 from stepwell.warehouse._s3 import check_store, is_object_store
@@ -41,12 +44,12 @@ class Warehouse:
         """
         root, options = str(uri), dict(storage_options or {})
         if is_object_store(root):
-            check_store(root, options)
+            check_store(root, options, write=create)
         elif create:
             _make_folder(Path(root))
-        if not create and not is_object_store(root) and not (Path(root) / f"{COMMITS.name}.lance").exists():
+        elif not (Path(root) / f"{COMMITS.name}.lance").exists():
             raise StoreError(f"there is no warehouse at {root}; `stepwell up` or `stepwell demo` makes one")
-        return cls(root, {spec.name: LedgerTable(spec, root, options) for spec in TABLES})
+        return cls(root, {spec.name: LedgerTable(spec, root, options, create=create) for spec in TABLES})
 
     @cached_property
     def datasets(self) -> Datasets:
@@ -55,7 +58,8 @@ class Warehouse:
 
     def refresh(self) -> None:
         """Look at the newest committed state."""
-        for table in self.tables.values():
+        # The round's last table first: what it calls committed is then sure to be in the others.
+        for table in sorted(self.tables.values(), key=lambda table: table.spec is not COMMITS):
             table.refresh()
 
     def marks(self) -> Marks:
@@ -77,6 +81,14 @@ class Warehouse:
                 return missing
             time.sleep(0.05)
 
+    def maintain(self, *, keep: timedelta = KEPT) -> None:
+        """Compact every table and remove versions older than `keep`. Ingest does so by itself as it works; not while it runs.
+
+        Readers of versions that old fail: `keep` is to be longer than the longest of them.
+        """
+        self.refresh()
+        maintain(self.tables.values(), fragments=2, keep=keep)
+
     def query(self, sql: str) -> pa.Table:
         """The answer to one read-only SQL statement over the views (see `docs/schema.md`), at the newest state.
 
@@ -91,13 +103,15 @@ class Warehouse:
 
         `where` is a condition over the view `steps`. Rows come in the order group, trajectory, commit.
         """
-        condition = f"WHERE {where}" if where else ""
+        condition = f"WHERE ({where}\n)" if where else ""
         rows = self.query(f"SELECT step_id FROM steps {condition} ORDER BY {TRAINING_ORDER}")
         return self.whole(rows["step_id"].to_pylist(), columns)
 
     def whole(self, step_ids: Sequence[str], columns: Sequence[str] | None = None) -> pa.Table:
         """The steps of these ids, in this order, with whole prompts. Ids that are not there are left out."""
-        return by_id(self.tables["steps"].dataset, step_ids, columns)
+        names = None if columns is None else list(dict.fromkeys([*columns, "trajectory_id"]))
+        found = with_openings(by_id(self.tables["steps"].dataset, step_ids, names), self.tables["events"].dataset)
+        return found if columns is None else found.select(list(columns))
 
 
 def _make_folder(root: Path) -> None:

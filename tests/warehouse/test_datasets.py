@@ -1,0 +1,267 @@
+"""A dataset version is the same for ever, and says so when it is not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+
+from stepwell.errors import InvalidRecord, StoreError
+from stepwell.warehouse import BadQuery, Ingest, Warehouse
+from stepwell.warehouse._datasets import Dataset, _fingerprint
+from stepwell.warehouse._schema import STEPS
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def fill(feed: Any) -> None:
+    """Two groups of two trajectories of two turns, rewarded."""
+    for group in ("g2", "g1"):
+        for name in ("b", "a"):
+            trajectory = f"{group}{name}"
+            feed.trajectory(trajectory, group_id=group, prompt_id=f"p{group}", policy_version=1)
+            feed.exchange([user("q")], "a", trajectory, id=f"{trajectory}-0", ids=(list(range(30)), [1, 2]))
+            talk = [user("q"), {"role": "assistant", "content": "a"}, user("r")]
+            feed.exchange(talk, "b", trajectory, id=f"{trajectory}-1", ids=([*range(30), 1, 2, 3], [4]))
+            feed.feedback(trajectory_id=trajectory, reward=1.0 if name == "a" else 0.0)
+
+
+@pytest.fixture
+def filled(feed: Any, ingest: Callable[[], int], warehouse: Warehouse) -> Warehouse:
+    fill(feed)
+    ingest()
+    return warehouse
+
+
+def test_versions_count_up_by_name(filled: Warehouse) -> None:
+    made = [filled.datasets.create(name, note=f"{name}!") for name in ("math", "math", "code", "math")]
+    assert [(item.name, item.version) for item in made] == [("math", 1), ("math", 2), ("code", 1), ("math", 3)]
+    assert filled.datasets.list() == sorted(made, key=lambda item: (item.name, item.version))
+    assert filled.datasets.get("math") == made[3]
+    assert filled.datasets.get("math", 2) == made[1]
+    first = made[0]
+    assert (first.steps, first.note, first.at_commit, first.filter) == (8, "math!", 1, "trainable AND split = 'train'")
+    listed = filled.query("SELECT name, version, fingerprint FROM datasets ORDER BY name, version").to_pylist()
+    assert listed[0] == {"name": "code", "version": 1, "fingerprint": made[2].fingerprint}
+
+
+def test_the_order_is_group_trajectory_turn(filled: Warehouse) -> None:
+    filled.datasets.create("d")
+    read = filled.datasets.read("d")
+    expected = [f"{g}{t}-{turn}.0" for g in ("g1", "g2") for t in ("a", "b") for turn in (0, 1)]
+    assert read["step_id"].to_pylist() == expected
+    assert read["prompt_ids"].to_pylist()[1] == [*range(30), 1, 2, 3]
+    assert read["trajectory_reward"].to_pylist() == [1.0, 1.0, 0.0, 0.0] * 2
+    listed = filled.query("SELECT step_id FROM dataset_rows ORDER BY position")
+    assert listed["step_id"].to_pylist() == expected
+
+
+def test_what_is_selected(filled: Warehouse, feed: Any, restarted: Any) -> None:
+    feed.step(step_id="eval", split="eval")
+    feed.step(step_id="bad", trainable=False)
+    restarted()
+    assert filled.datasets.create("d").steps == 8, "by default what can be trained on"
+    assert filled.datasets.create("d", "trajectory_reward > 0 AND turn = 1 -- the last").steps == 2
+    assert filled.datasets.create("d", "split = 'eval' OR NOT trainable").steps == 2
+    assert filled.datasets.create("d", "len(prompt_ids) = 30").steps == 4
+
+
+def test_later_feedback_and_facts_change_nothing(filled: Warehouse, feed: Any, restarted: Any) -> None:
+    filled.datasets.create("d")
+    before = filled.datasets.read("d")
+    for trajectory in ("g1a", "g1b"):
+        feed.feedback(trajectory_id=trajectory, reward=-5.0)
+        feed.trajectory(trajectory, group_id="other", prompt_id="other", split="eval", policy_version=99)
+    feed.feedback(step_id="g1a-0.0", reward=9.0)
+    feed.step(trajectory_id="g1a")
+    restarted()
+    assert filled.datasets.read("d").equals(before)
+    changed = filled.datasets.create("d", "step_id = 'g1a-0.0'")
+    [row] = filled.datasets.read("d", changed.version).to_pylist()
+    assert (row["step_reward"], row["trajectory_reward"]) == (9.0, -5.0)
+
+
+def test_facts_that_came_late_are_frozen_as_they_were(
+    new_feed: Any, warehouse: Warehouse, ingest: Callable[[], int]
+) -> None:
+    new_feed("proxy").exchange([user("q")], "a", "t")
+    ingest()
+    opener = new_feed("gateway")
+    names = ["prompt_id", "group_id", "split", "policy_version"]
+    expected: list[tuple[Any, ...]] = [(None, None, "train", None), ("p", "g", "train", 3)]
+    for version, values in enumerate(expected, 1):
+        warehouse.datasets.create("d")
+        opener.trajectory("t", prompt_id="p", group_id="g", policy_version=3)
+        ingest()
+        for earlier in range(version):
+            [row] = warehouse.datasets.read("d", earlier + 1).select(names).to_pylist()
+            assert tuple(row.values()) == expected[earlier], values
+
+
+def test_the_same_bytes_after_everything(anywhere: Any, feed: Any, spools: Path, drained: Any) -> None:
+    """Newer steps, compaction, clean-up, another process' eyes."""
+    warehouse = anywhere.open()
+    worker = Ingest(warehouse, spools)
+    fill(feed)
+    drained(worker)
+    made = warehouse.datasets.create("d")
+    before = warehouse.datasets.read("d")
+    for number in range(3):
+        feed.step(trajectory_id="g1a", prompt_ids=[*range(30), number], response_ids=[1])
+        drained(worker)
+    warehouse.maintain(keep=timedelta(0))
+    later = anywhere.open(create=False)
+    again = later.datasets.read("d", 1)
+    assert again.equals(before)
+    assert later.datasets.get("d", 1) == made
+    assert _fingerprint(later.datasets.rows(made)) == made.fingerprint
+    assert later.datasets.create("d", '"commit" = 1').fingerprint == made.fingerprint, "the same values, frozen again"
+
+
+def test_the_fingerprint_is_of_every_value(filled: Warehouse) -> None:
+    rows = filled.datasets.rows(filled.datasets.create("d"))
+    original = _fingerprint(rows)
+    assert original == filled.datasets.get("d").fingerprint
+    assert _fingerprint(rows.take(pa.array([1, 0, *range(2, 8)]))) != original, "order counts"
+    assert _fingerprint(rows.slice(1)) != original
+    for name in rows.column_names:
+        values = rows[name].to_pylist()
+        other = [1.5 if pa.types.is_floating(rows.schema.field(name).type) else 7 if name == "policy_version" else "x"]
+        changed = pa.array([*other, *values[1:]], rows.schema.field(name).type)
+        assert _fingerprint(rows.set_column(rows.column_names.index(name), name, changed)) != original, name
+    nothing = pa.array([None, *rows["prompt_id"].to_pylist()[1:]], pa.string())
+    empty = pa.array(["", *rows["prompt_id"].to_pylist()[1:]], pa.string())
+    place = rows.column_names.index("prompt_id")
+    assert _fingerprint(rows.set_column(place, "prompt_id", nothing)) != _fingerprint(
+        rows.set_column(place, "prompt_id", empty)
+    )
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("response_ids", [1, 3]),
+        ("logprobs", [-0.25, -0.75]),
+        ("logprobs", None),
+        ("prompt_suffix", [29]),
+        ("messages_suffix", "[]"),
+        ("response", "null"),
+        ("tools", "[1]"),
+    ],
+)
+def test_a_changed_step_is_detected(filled: Warehouse, column: str, value: Any) -> None:
+    """Somebody else writes into the table behind our back."""
+    filled.datasets.create("d")
+    filled.datasets.read("d")
+    stored = filled.tables["steps"].dataset
+    [row] = stored.to_table(filter="step_id = 'g1a-0.0'").to_pylist()
+    stored.delete("step_id = 'g1a-0.0'")
+    changed = pa.Table.from_pylist([{**row, column: value}], schema=STEPS.schema)
+    lance.write_dataset(changed, stored.uri, mode="append")
+    with pytest.raises(StoreError, match=r"of \d+ steps is not what was frozen, first g1a-0\.0|cannot be restored"):
+        filled.datasets.read("d")
+
+
+def test_a_changed_row_of_the_dataset_is_detected(filled: Warehouse) -> None:
+    filled.datasets.create("d")
+    table = filled.tables["dataset_rows"]
+    table.refresh()
+    table.dataset.update({"trajectory_reward": "5.0"}, where="step_id = 'g1b-0.0'")
+    with pytest.raises(StoreError, match="d@1 do not give its fingerprint"):
+        filled.datasets.read("d")
+    read = filled.datasets.read("d", verify=False)
+    assert 5.0 in read["trajectory_reward"].to_pylist()
+
+
+def test_a_lost_step_is_named(filled: Warehouse) -> None:
+    filled.datasets.create("d")
+    table = filled.tables["steps"]
+    table.refresh()
+    table.dataset.delete("step_id = 'g2b-1.0'")
+    for verify in (True, False):
+        with pytest.raises(StoreError, match="d@1: 1 of 8 steps are not in the warehouse"):
+            filled.datasets.read("d", verify=verify)
+
+
+CREATE = """
+import sys
+from stepwell.warehouse import Warehouse
+if __name__ == "__main__":
+    warehouse = Warehouse.open(sys.argv[1], create=False)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for _ in range(3):
+        print(warehouse.datasets.create("d").version, flush=True)
+"""
+
+
+def test_two_processes_create_at_once(filled: Warehouse, tmp_path: Path) -> None:
+    script = tmp_path / "create.py"
+    script.write_text(CREATE)
+    command = [sys.executable, str(script), filled.uri]
+    both = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    try:
+        for process in both:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        outputs = []
+        for process in both:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        for process in both:
+            outputs.append(process.communicate(timeout=60)[0])
+    finally:
+        for process in both:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+    versions = [int(line) for output in outputs for line in output.split()]
+    assert sorted(versions) == [1, 2, 3, 4, 5, 6]
+    for version in range(1, 7):
+        assert filled.datasets.read("d", version).num_rows == 8
+
+
+@pytest.mark.parametrize("name", ["", "a@1", "x" * 201])
+def test_names_that_would_be_ambiguous(filled: Warehouse, name: str) -> None:
+    with pytest.raises(InvalidRecord, match="without '@'"):
+        filled.datasets.create(name)
+
+
+def test_an_empty_selection_is_refused(filled: Warehouse) -> None:
+    with pytest.raises(InvalidRecord, match="where: no step satisfies 'turn > 99'"):
+        filled.datasets.create("d", "turn > 99")
+    with pytest.raises(BadQuery):
+        filled.datasets.create("d", "no such column")
+    assert filled.datasets.list() == []
+
+
+@pytest.mark.parametrize(("name", "version", "said"), [("x", None, "no dataset x;"), ("d", 2, "no dataset d@2;")])
+def test_what_is_not_there(filled: Warehouse, name: str, version: int | None, said: str) -> None:
+    filled.datasets.create("d")
+    with pytest.raises(StoreError, match=said):
+        filled.datasets.read(name, version)
+
+
+def test_rows_without_a_registry_entry_belong_to_no_dataset(filled: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It died between its two commits."""
+
+    def die(*_: Any) -> Dataset:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(filled.datasets), "_register", die)
+        with pytest.raises(KeyboardInterrupt):
+            filled.datasets.create("d")
+    assert filled.datasets.list() == []
+    assert filled.query("SELECT * FROM dataset_rows").num_rows == 0
+    assert filled.datasets.create("d").version == 1

@@ -1,0 +1,243 @@
+"""The process: killed at any moment and started again, told to stop, kept from starting twice."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepwell.errors import CommitConflict, SettingsError, StoreError
+from stepwell.spool import ProcessLock
+from stepwell.warehouse import Ingest, IngestConfig, Warehouse, run_ingest
+
+CONFIG = IngestConfig(interval=0.01, idle=0.01, drain=20)
+CHILD = """
+import json, sys
+from pathlib import Path
+from stepwell.warehouse import IngestConfig, run_ingest
+if __name__ == "__main__":
+    data, warehouse = sys.argv[1:]
+    run_ingest(IngestConfig(interval=0, idle=0.005), data=Path(data), warehouse=warehouse, storage_options={},
+               ready=lambda about: print(json.dumps(about), flush=True))
+"""
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+@pytest.fixture
+def child(tmp_path: Path, local: Any) -> Iterator[Callable[[], subprocess.Popen[str]]]:
+    """Start ingest as a process of its own, and wait until it says that it is ready."""
+    script = tmp_path / "child.py"
+    script.write_text(CHILD)
+    started: list[subprocess.Popen[str]] = []
+
+    def start() -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, str(script), str(tmp_path), local.uri], stdout=subprocess.PIPE, text=True
+        )
+        started.append(process)
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline()) == {"warehouse": local.uri}
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+class Producer(threading.Thread):
+    """Appends calls until told to stop; `made` are the steps of those that were acknowledged."""
+
+    def __init__(self, feed: Any) -> None:
+        super().__init__()
+        self.feed, self.enough = feed, threading.Event()
+        self.made: list[str] = []
+
+    def run(self) -> None:
+        number = 0
+        while not self.enough.wait(0.002):
+            number += 1
+            self.made.append(self.feed.exchange([user(f"q{number}")], "a", f"t{number % 5}"))
+            if number % 7 == 0:
+                self.feed.feedback(step_id=self.made[-1], reward=1.0)
+
+
+def test_killed_at_random_moments(child: Any, feed: Any, local: Any) -> None:
+    """Exactly the acknowledged steps, each once, and the rewards."""
+    rng = random.Random(os.getpid())
+    producer = Producer(feed)
+    producer.start()
+    try:
+        for _ in range(3):
+            process = child()
+            threading.Event().wait(rng.uniform(0.0, 0.6))
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+    finally:
+        producer.enough.set()
+        producer.join()
+    process = child()
+    process.terminate()
+    assert process.wait(60) == 0
+    warehouse = local.open(create=False)
+    stored = warehouse.tables["steps"].dataset.to_table(columns=["step_id"], filter="ledger IS NULL")
+    assert Counter(stored["step_id"].to_pylist()) == Counter(producer.made)
+    assert warehouse.query("SELECT count(*) AS n FROM steps")["n"].to_pylist() == [len(producer.made)]
+    rewards = warehouse.query("SELECT count(*) AS n, count(DISTINCT event_id) AS ids FROM events").to_pylist()
+    assert rewards == [{"n": len(producer.made) // 7, "ids": len(producer.made) // 7}]
+
+
+@pytest.fixture
+def run(tmp_path: Path, local: Any) -> Callable[..., None]:
+    """`run_ingest` in this process."""
+
+    def start(**more: Any) -> None:
+        options: dict[str, Any] = {
+            "data": tmp_path,
+            "warehouse": local.uri,
+            "storage_options": {},
+            "ready": lambda _: None,
+            "stop": threading.Event(),
+        }
+        run_ingest(CONFIG, **{**options, **more})
+
+    return start
+
+
+def stop_after(rounds: int, monkeypatch: pytest.MonkeyPatch, stop: threading.Event) -> None:
+    """Stop at the end of the round of that number."""
+    real, seen = Ingest.run_once, []
+
+    def run_once(self: Ingest) -> int:
+        seen.append(1)
+        try:
+            return real(self)
+        finally:
+            if len(seen) >= rounds:
+                stop.set()
+
+    monkeypatch.setattr(Ingest, "run_once", run_once)
+
+
+def test_what_is_left_is_taken_in_before_it_ends(run: Any, feed: Any, warehouse: Warehouse) -> None:
+    stop = threading.Event()
+    stop.set()
+    steps = [feed.exchange([user(f"q{n}")]) for n in range(3)]
+    run(stop=stop)
+    assert sorted(warehouse.query("SELECT step_id FROM steps")["step_id"].to_pylist()) == sorted(steps)
+
+
+def test_ready_is_said_once_the_warehouse_is_open(run: Any, tmp_path: Path) -> None:
+    said: list[dict[str, Any]] = []
+    stop = threading.Event()
+    stop.set()
+    run(warehouse=str(tmp_path / "new"), ready=said.append, stop=stop)
+    assert said == [{"warehouse": str(tmp_path / "new")}]
+    assert Warehouse.open(tmp_path / "new", create=False).marks() == {}
+
+
+def test_two_on_one_folder_are_refused(run: Any, tmp_path: Path) -> None:
+    other = ProcessLock(tmp_path / "ingest.lock")
+    assert other.acquire()
+    with pytest.raises(SettingsError, match="another ingest works on"):
+        run()
+    other.release()
+    stop = threading.Event()
+    stop.set()
+    run(stop=stop)
+    run(stop=stop)  # the lock is given back
+
+
+@pytest.mark.timeout(60)
+def test_an_unreachable_store_is_a_settings_error(run: Any, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    options = {"aws_endpoint": f"http://127.0.0.1:{port}", "allow_http": "true"}
+    keys = {"aws_access_key_id": "KEYID", "aws_secret_access_key": "SECRETKEY"}
+    with pytest.raises(SettingsError, match=f"cannot use the bucket 'bucket' at http://127.0.0.1:{port}") as caught:
+        run(warehouse="s3://bucket/x", storage_options={**options, **keys})
+    assert "SECRETKEY" not in str(caught.value)
+    lock = ProcessLock(tmp_path / "ingest.lock")
+    assert lock.acquire(), "the lock is given back"
+    lock.release()
+
+
+@pytest.mark.parametrize("error", [StoreError("the store failed"), CommitConflict("another committed")])
+def test_a_failing_round_is_tried_again(
+    run: Any,
+    feed: Any,
+    warehouse: Warehouse,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: StoreError,
+) -> None:
+    stop, failures, real = threading.Event(), [error], Ingest._write
+    stop_after(2, monkeypatch, stop)
+
+    def write(self: Ingest, *args: Any) -> None:
+        if failures:
+            raise failures.pop()
+        real(self, *args)
+
+    monkeypatch.setattr(Ingest, "_write", write)
+    step = feed.exchange([user("q")])
+    with caplog.at_level(logging.WARNING):
+        run(stop=stop)
+    assert str(error) in caplog.text
+    assert warehouse.query("SELECT step_id FROM steps")["step_id"].to_pylist() == [step]
+
+
+def test_a_store_that_is_gone_at_the_end_is_said(
+    run: Any, feed: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stop = threading.Event()
+    stop.set()
+
+    def write(*_: Any) -> None:
+        raise StoreError("the store failed")
+
+    monkeypatch.setattr(Ingest, "_write", write)
+    feed.exchange([user("q")])
+    with caplog.at_level(logging.WARNING):
+        run(stop=stop)
+    assert "comes at the next start" in caplog.text
+
+
+def test_tables_are_maintained_as_it_works(
+    run: Any, feed: Any, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from stepwell.warehouse import _maintain, _process
+
+    stop = threading.Event()
+    monkeypatch.setattr(_process, "_MAINTAIN_EVERY", 2)
+    real = _maintain.maintain
+    monkeypatch.setattr(_process, "maintain", lambda tables: real(tables, fragments=3))
+    stop_after(8, monkeypatch, stop)
+    inner, made = Ingest.run_once, []
+
+    def run_once(self: Ingest) -> int:
+        if not stop.is_set():
+            made.append(feed.step())
+        return inner(self)
+
+    monkeypatch.setattr(Ingest, "run_once", run_once)
+    run(stop=stop)
+    warehouse.refresh()
+    assert len(warehouse.tables["steps"].dataset.get_fragments()) < len(made) - 2
+    assert sorted(warehouse.query("SELECT step_id FROM steps")["step_id"].to_pylist()) == sorted(made)

@@ -1,0 +1,202 @@
+"""What is resolved from the facts: rewards, states, groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepwell.warehouse import Ingest, Warehouse
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+Rows = Callable[[str], list[dict[str, Any]]]
+
+
+@pytest.fixture
+def rows(warehouse: Warehouse, ingest: Callable[[], int]) -> Rows:
+    """Rows of a query, after everything was taken in."""
+
+    def read(sql: str) -> list[dict[str, Any]]:
+        ingest()
+        found: list[dict[str, Any]] = warehouse.query(sql).to_pylist()
+        return found
+
+    return read
+
+
+def test_the_last_reward_of_a_name_and_author_counts_and_names_add_up(feed: Any, rows: Rows) -> None:
+    feed.step(step_id="s", reward=0.25)
+    for reward, name, author in [
+        (1, None, "x"),
+        (2, None, "x"),
+        (4, "style", None),
+        (8, "style", "y"),
+        (16, "style", "y"),
+    ]:
+        feed.feedback(step_id="s", reward=reward, name=name, author=author)
+    assert rows("SELECT step_reward FROM steps") == [{"step_reward": 0.25 + 2 + 4 + 16}]
+    feed.feedback(step_id="s", reward=-16, name="style", author="y")
+    assert rows("SELECT step_reward FROM steps") == [{"step_reward": 0.25 + 2 + 4 - 16}]
+    assert len(rows("SELECT * FROM events")) == 7, "nothing is overwritten"
+    assert len(rows("SELECT * FROM feedback")) == 4
+
+
+def test_only_rewards_are_rewards(feed: Any, rows: Rows) -> None:
+    feed.step(step_id="s", trajectory_id="t")
+    feed.feedback(step_id="s", score=3.0)
+    feed.feedback(step_id="s", rating=4, scale=5)
+    feed.feedback(trajectory_id="t", label="good")
+    assert rows("SELECT step_reward, trajectory_reward FROM steps") == [
+        {"step_reward": None, "trajectory_reward": None}
+    ]
+    kinds = rows("SELECT kind, name, value, text, payload FROM feedback ORDER BY kind")
+    assert [(row["kind"], row["name"], row["value"], row["text"]) for row in kinds] == [
+        ("label", "label", None, "good"),
+        ("rating", "rating", 4.0, None),
+        ("score", "score", 3.0, None),
+    ]
+    assert kinds[1]["payload"] == '{"scale":5.0}'
+
+
+def test_no_reward_is_not_zero(feed: Any, rows: Rows) -> None:
+    feed.step(step_id="none", trajectory_id="t")
+    feed.step(step_id="zero", trajectory_id="t", reward=0.0)
+    found = rows("SELECT step_id, step_reward, trajectory_reward FROM steps ORDER BY step_id")
+    assert [(row["step_reward"], row["trajectory_reward"]) for row in found] == [(None, None), (0.0, None)]
+
+
+def test_a_reward_by_the_providers_id(feed: Any, rows: Rows) -> None:
+    step = feed.exchange([user("q")], id="x")
+    feed.feedback(response_id="chat-x", reward=0.5)
+    assert rows("SELECT step_id, step_reward FROM steps") == [{"step_id": step, "step_reward": 0.5}]
+    feed.feedback(step_id=step, reward=0.75)
+    assert rows("SELECT step_reward FROM steps") == [{"step_reward": 0.75}], "what names the step itself counts more"
+
+
+def test_feedback_may_come_before_its_target(feed: Any, rows: Rows) -> None:
+    feed.feedback(trajectory_id="t", reward=2.0)
+    feed.feedback(step_id="s", reward=1.0)
+    assert rows("SELECT * FROM steps") == []
+    feed.step(step_id="s", trajectory_id="t")
+    assert rows("SELECT step_reward, trajectory_reward FROM steps") == [{"step_reward": 1.0, "trajectory_reward": 2.0}]
+
+
+def test_states(feed: Any, rows: Rows) -> None:
+    for name in ("open", "done", "failed", "again"):
+        feed.trajectory(name)
+    feed.trajectory("done", "completed")
+    feed.trajectory("failed", "failed", reason="exit code 1")
+    feed.trajectory("again", "completed")
+    feed.trajectory("again")
+    feed.step(trajectory_id="unannounced")
+    found = rows("SELECT trajectory_id, state, reason, ended_at IS NULL AS running FROM trajectories")
+    assert {row["trajectory_id"]: (row["state"], row["reason"], row["running"]) for row in found} == {
+        "open": ("open", None, True),
+        "done": ("completed", None, False),
+        "failed": ("failed", "exit code 1", False),
+        "again": ("open", None, True),
+        "unannounced": ("open", None, True),
+    }
+
+
+@pytest.mark.parametrize("end", ["completed", "failed"])
+def test_a_trajectory_is_over_when_everything_before_its_end_arrived(new_feed: Any, rows: Rows, end: str) -> None:
+    agent, other = new_feed("agent"), new_feed("other")
+    late = other.spool.append([])
+    assert late == []
+    agent.trajectory("t")
+    agent.trajectory("t", end, marks={agent.producer: 1, other.producer: 2})
+    assert rows("SELECT state FROM trajectories") == [{"state": "open"}]
+    other.step(trajectory_id="t")
+    assert rows("SELECT state, steps FROM trajectories") == [{"state": "open", "steps": 1}]
+    other.step(trajectory_id="t")
+    assert rows("SELECT state, steps FROM trajectories") == [{"state": end, "steps": 2}]
+
+
+def test_quarantined_records_do_not_keep_a_trajectory_open(feed: Any, rows: Rows) -> None:
+    exchange = feed.request([user("q")], "t")
+    feed.answer(exchange, b"no json")
+    feed.trajectory("t")
+    feed.trajectory("t", "completed", marks={feed.producer: 3})
+    assert rows("SELECT state, steps FROM trajectories") == [{"state": "completed", "steps": 0}]
+
+
+@pytest.mark.parametrize(("opener", "closer"), [("a", "z"), ("z", "a")])
+def test_opened_and_ended_through_two_producers_at_once(new_feed: Any, rows: Rows, opener: str, closer: str) -> None:
+    """In one commit nobody can say which came first; an end without a beginning would be nonsense."""
+    new_feed(opener).trajectory("t")
+    new_feed(closer).trajectory("t", "completed")
+    assert rows("SELECT state FROM trajectories") == [{"state": "completed"}]
+
+
+def test_what_a_trajectory_sums_up(feed: Any, rows: Rows) -> None:
+    feed.trajectory("t", prompt_id="p", group_id="g", policy_version=3)
+    feed.exchange([user("q")], "a", "t", ids=([1], [2, 3]))
+    feed.exchange([user("q"), {"role": "assistant", "content": "a"}, user("r")], "b", "t", ids=([1, 2, 3, 4], [5]))
+    feed.step(trajectory_id="t", trainable=False, policy_version=5)
+    feed.feedback(trajectory_id="t", reward=1.5)
+    [row] = rows("SELECT * FROM trajectories")
+    expected = {
+        "trajectory_id": "t",
+        "prompt_id": "p",
+        "group_id": "g",
+        "split": "train",
+        "state": "open",
+        "steps": 3,
+        "trainable_steps": 2,
+        "turns": 2,
+        "response_tokens": 3,
+        "trajectory_reward": 1.5,
+        "policy_version_min": 3,
+        "policy_version_max": 5,
+    }
+    assert expected.items() <= row.items()
+
+
+def test_groups(feed: Any, rows: Rows) -> None:
+    for name, reward, state in [("a", 1.0, "completed"), ("b", 3.0, "failed"), ("c", None, "open")]:
+        feed.trajectory(name, group_id="g", prompt_id="p", split="eval")
+        feed.step(trajectory_id=name)
+        if state != "open":
+            feed.trajectory(name, state)
+        if reward is not None:
+            feed.feedback(trajectory_id=name, reward=reward)
+    feed.step(trajectory_id="alone")
+    assert rows("SELECT * FROM groups") == [
+        {
+            "group_id": "g",
+            "prompt_id": "p",
+            "split": "eval",
+            "trajectories": 3,
+            "ended": 2,
+            "steps": 3,
+            "reward_mean": 2.0,
+            "reward_std": 1.0,
+            "rewarded": 2,
+        }
+    ]
+
+
+def test_an_opening_that_comes_late_still_says_what_the_steps_are(
+    new_feed: Any, warehouse: Warehouse, spools: Path
+) -> None:
+    """An eval step taken for one to train on would be the worst of it."""
+    worker = Ingest(warehouse, spools)
+    new_feed("proxy").exchange([user("q")], "a", "t")
+    worker.run_once()
+    names = ["prompt_id", "group_id", "split", "policy_version"]
+    assert warehouse.steps(columns=names).to_pylist() == [dict(zip(names, (None, None, "train", None), strict=True))]
+    new_feed("gateway").trajectory("t", prompt_id="p", group_id="g", split="eval", policy_version=4)
+    worker.run_once()
+    expected = [{"prompt_id": "p", "group_id": "g", "split": "eval", "policy_version": 4}]
+    assert warehouse.query(f"SELECT {', '.join(names)} FROM steps").to_pylist() == expected
+    assert warehouse.steps(columns=names).to_pylist() == expected
+    assert warehouse.query("SELECT split, policy_version_min FROM trajectories").to_pylist() == [
+        {"split": "eval", "policy_version_min": 4}
+    ]
