@@ -30,13 +30,13 @@ $(VENV)/bin/python: $(if $(findstring /,$(firstword $(UV))),$(UV)) .python-versi
 # One stamp per set of packages: the second run finds it and needs no network.
 $(STAMPS)/run: requirements/run.txt pyproject.toml $(PY)
 	@echo "stepwell: installing what it needs to run (about 800 MB on disk; a few minutes on a slow line) ..."
-	@$(UV) pip install --python $(PY) --requirement requirements/run.txt
+	@$(UV) pip install --compile-bytecode --python $(PY) --requirement requirements/run.txt
 	@$(UV) pip install --quiet --python $(PY) --no-deps --editable .
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/dev: requirements/dev.txt pyproject.toml $(PY)
 	@echo "stepwell: installing what tests and checks need as well (about 1.1 GB on disk) ..."
-	@$(UV) pip install --python $(PY) --requirement requirements/dev.txt
+	@$(UV) pip install --compile-bytecode --python $(PY) --requirement requirements/dev.txt
 	@$(UV) pip install --quiet --python $(PY) --no-deps --editable .
 	@mkdir -p $(STAMPS) && touch $@ $(STAMPS)/run
 

@@ -42,7 +42,9 @@ def create_token(home: Path | None = None) -> str:
             file.write(secrets.token_urlsafe(32) + "\n")
         _publish(Path(scratch), folder / "token")
     except OSError as error:
-        raise SettingsError(f"cannot make a token in {folder}: {error}; set STEPWELL_HOME to a folder you own") from error
+        raise SettingsError(
+            f"cannot make a token in {folder}: {error}; set STEPWELL_HOME to a folder you own"
+        ) from error
     return read_token(folder) or ""
 
 
