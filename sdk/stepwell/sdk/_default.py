@@ -1,0 +1,125 @@
+"""The process's own client, behind the module-level functions."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+from stepwell.sdk._exit import EXIT_BOUND
+from stepwell.sdk._trajectory import TrajectoryHandle
+from stepwell.sdk.client import DEFAULT_URL, Client, Flushed, Status
+
+if TYPE_CHECKING:
+    from stepwell.sdk.records import Feedback, Step
+
+
+class _Holder:
+    """Makes the client at first use, exchanges it at `configure`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._client: Client | None = None
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._unlock)
+
+    def get(self) -> Client:
+        if (client := self._client) is not None:
+            return client
+        with self._lock:
+            if self._client is None:
+                self._client = _from_environment(None, None)
+            return self._client
+
+    def exchange(self, client: Client | None) -> Client | None:
+        with self._lock:
+            before, self._client = self._client, client
+        return before
+
+    def _unlock(self) -> None:
+        self._lock = threading.Lock()  # another thread of the parent may have held it
+
+
+_holder = _Holder()
+
+
+def _from_environment(url: str | None, token: str | None) -> Client:
+    return Client(
+        url or os.environ.get("STEPWELL_URL") or DEFAULT_URL,
+        token or os.environ.get("STEPWELL_TOKEN") or None,
+    )
+
+
+def configure(url: str | None = None, token: str | None = None) -> None:
+    """Say which gateway to submit to. What is left out comes from STEPWELL_URL and STEPWELL_TOKEN, else the local
+    installation's. What was queued for an earlier gateway is still delivered there. Raises SettingsError.
+    """
+    # The client before stays at work: a block entered with it goes on using it, and the end of the process flushes it.
+    _holder.exchange(_from_environment(url, token))
+
+
+def submit_step(step: Step | None = None, /, **fields: Any) -> str:
+    """Queue a step and return its id at once.
+
+    Takes a `Step` or its fields; `trajectory`, `group`, `prompt` and `parent` are short for the fields ending in `_id`. Inside
+    a `trajectory()` block what the block knows is filled in. Raises InvalidRecord, naming the field.
+    """
+    return _holder.get().submit_step(step, **fields)
+
+
+def submit_feedback(feedback: Feedback | None = None, /, **fields: Any) -> str:
+    """Queue feedback and return its id at once.
+
+    The target is `step=`, `trajectory=`, `group=` or `response_id=`; inside a `trajectory()` block it may be left out and is
+    that trajectory. `chosen=` with `rejected=` is a preference between two steps. Raises InvalidRecord, naming the field.
+    """
+    return _holder.get().submit_feedback(feedback, **fields)
+
+
+def trajectory(
+    id: str | None = None,
+    *,
+    prompt: str | None = None,
+    group: str | None = None,
+    split: str = "train",
+    policy_version: int | None = None,
+    metadata: dict[str, Any] | None = None,
+) -> TrajectoryHandle:
+    """A `with` or `async with` block for one rollout; nested calls and asyncio tasks started inside find it.
+
+    Leaving it completes the trajectory, or fails it with the name of the exception that leaves. Raises InvalidRecord.
+    """
+    return _holder.get().trajectory(
+        id, prompt=prompt, group=group, split=split, policy_version=policy_version, metadata=metadata
+    )
+
+
+def flush(timeout: float = 30.0, committed: bool = False) -> Flushed:
+    """Wait until everything submitted so far is on the gateway's disk; with `committed`, until it is in the warehouse."""
+    return _holder.get().flush(timeout, committed)
+
+
+def close(timeout: float = EXIT_BOUND) -> None:
+    """Deliver what is queued, for at most `timeout` seconds, and stop. A later submission starts a new client."""
+    if (client := _holder.exchange(None)) is not None:
+        client.close(timeout)
+
+
+def status() -> Status:
+    """How delivery is going: what waits, what was acknowledged, refused or dropped, and the trouble at the moment."""
+    return _holder.get().status()
+
+
+async def asubmit_step(step: Step | None = None, /, **fields: Any) -> str:
+    """As `submit_step`, which never blocks."""
+    return submit_step(step, **fields)
+
+
+async def asubmit_feedback(feedback: Feedback | None = None, /, **fields: Any) -> str:
+    """As `submit_feedback`, which never blocks."""
+    return submit_feedback(feedback, **fields)
+
+
+async def aflush(timeout: float = 30.0, committed: bool = False) -> Flushed:
+    """As `flush`, without holding up the event loop."""
+    return await _holder.get().aflush(timeout, committed)

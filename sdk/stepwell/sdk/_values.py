@@ -1,0 +1,91 @@
+"""The types of the records' fields: what an id, a list of tokens and a free-form value may be."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, StringConstraints
+
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_IDS",
+    "MAX_JSON_BYTES",
+    "Id",
+    "JsonObject",
+    "Logprobs",
+    "Messages",
+    "Name",
+    "Number",
+    "Text",
+    "TokenIds",
+]
+
+MAX_IDS = 4_000_000
+"""Most token ids in one prompt or response."""
+MAX_JSON_BYTES = 64 << 20
+"""Most bytes of JSON in one free-form field (messages, tools, metadata, …)."""
+MAX_DEPTH = 100
+"""Most levels of lists and objects in one free-form field."""
+
+_LONG_NUMBER = re.compile(r"\d{19}")
+
+
+def _plain(value: object) -> object:
+    """numpy arrays, torch tensors and Arrow arrays come as they are: their `tolist` gives plain numbers."""
+    to_list = getattr(value, "tolist", None) or getattr(value, "to_pylist", None)
+    return to_list() if callable(to_list) else value
+
+
+def _json(value: object) -> object:
+    """Free-form values must survive a round trip through any strict JSON parser and come back as they were.
+
+    No NaN, no lone surrogates, string keys; no integer beyond 64 bits (parsers make floats of those, or fail); not nested so
+    deeply that a parser's own limit is met.
+    """
+    if value is None:
+        return value
+    try:
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise ValueError("contains half a surrogate pair: not Unicode text") from error
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"is not strict JSON: {error}") from error
+    if size > MAX_JSON_BYTES:
+        raise ValueError(f"is {size} bytes of JSON; at most {MAX_JSON_BYTES} are taken")
+    if text.count("[") + text.count("{") > MAX_DEPTH or _LONG_NUMBER.search(text):  # else there is nothing to look for
+        _check_levels(value)
+    return value
+
+
+def _check_levels(value: object) -> None:
+    level, depth = [value], 0
+    while level:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise ValueError(f"is nested more than {MAX_DEPTH} levels deep")
+        below: list[object] = []
+        for item in level:
+            if isinstance(item, dict):
+                below.extend(item.values())
+            elif isinstance(item, list | tuple):
+                below.extend(item)
+            elif isinstance(item, int) and not -(2**63) <= item < 2**64:
+                raise ValueError("contains an integer of more than 64 bits; send it as a string")
+        level = below
+
+
+Id = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+Text = Annotated[str, StringConstraints(max_length=MAX_JSON_BYTES)]
+TokenIds = Annotated[
+    list[Annotated[int, Field(ge=0, lt=2**31, strict=True)]], BeforeValidator(_plain), Field(max_length=MAX_IDS)
+]
+Logprobs = Annotated[
+    list[Annotated[float, Field(allow_inf_nan=False, le=1e-3)]], BeforeValidator(_plain), Field(max_length=MAX_IDS)
+]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+JsonObject = Annotated[dict[str, Any], BeforeValidator(_json)]
+Messages = Annotated[list[dict[str, Any]], BeforeValidator(_json)]

@@ -1,0 +1,99 @@
+"""The application over a real spool, called in process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from starlette.testclient import TestClient
+
+from stepwell.errors import StoreError
+from stepwell.gateway import GatewayConfig, create_app
+from stepwell.spool import Record, Spool, SpoolReader, SpoolWriter
+
+TOKEN = "the-token-of-this-installation"
+
+
+class FakeWarehouse:
+    """What it is told is committed; notes the SQL it is asked."""
+
+    def __init__(self) -> None:
+        self.committed: dict[str, int] = {}
+        self.rows: list[dict[str, Any]] = []
+        self.asked: list[str] = []
+        self.broken = False
+
+    def query(self, sql: str) -> pa.Table:
+        self._check()
+        self.asked.append(sql)
+        return pa.Table.from_pylist(self.rows)
+
+    def marks(self) -> Mapping[str, int]:
+        self._check()
+        return self.committed
+
+    def _check(self) -> None:
+        if self.broken:
+            raise StoreError("the store is away")
+
+
+class Api:
+    """A client that has the token, and a look at what came to the spool."""
+
+    def __init__(self, folder: Path, warehouse: Any, config: GatewayConfig, max_spool_bytes: int) -> None:
+        self.folder = folder
+        self.spool = Spool(folder / "gateway.db", max_bytes=max_spool_bytes)
+        self.writer = SpoolWriter(self.spool)
+        self.app = create_app(writer=self.writer, spool_folder=folder, token=TOKEN, warehouse=warehouse, config=config)
+        self.http = TestClient(self.app, base_url="http://127.0.0.1:8787", raise_server_exceptions=True)
+        self.http.headers["authorization"] = f"Bearer {TOKEN}"
+
+    def post(self, path: str, value: Any = None, **more: Any) -> Any:
+        more = {"json": value, **more} if value is not None else more
+        return self.http.post(f"/api/v1{path}", **more)
+
+    def get(self, path: str, **parameters: Any) -> Any:
+        return self.http.get(f"/api/v1{path}", params=parameters)
+
+    def records(self) -> list[Record]:
+        with closing(SpoolReader(self.spool.path)) as reader:
+            return reader.read(0, limit=100_000)
+
+    def bodies(self) -> list[dict[str, Any]]:
+        return [json.loads(record.body) for record in self.records()]
+
+
+@pytest.fixture
+def warehouse() -> FakeWarehouse:
+    return FakeWarehouse()
+
+
+@pytest.fixture
+def api_of(tmp_path: Path, warehouse: FakeWarehouse) -> Iterator[Any]:
+    """Gateways with other settings."""
+    made: list[Api] = []
+
+    def make(config: GatewayConfig | None = None, warehouse: Any = warehouse, max_spool_bytes: int = 1 << 30) -> Api:
+        folder = tmp_path / f"spool{len(made)}"
+        made.append(Api(folder, warehouse, config or GatewayConfig(), max_spool_bytes))
+        return made[-1]
+
+    yield make
+    for api in made:
+        api.http.close()
+        api.writer.close()
+
+
+@pytest.fixture
+def api(api_of: Any) -> Any:
+    return api_of()
+
+
+@pytest.fixture(name="token")
+def _token() -> str:
+    return TOKEN

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from typing import Any
+
+
+def test_the_interface_describes_itself(api: Any) -> None:
+    schema = api.get("/openapi.json").json()
+    assert set(schema["paths"]) == {
+        "/api/v1/health",
+        "/api/v1/version",
+        "/api/v1/steps",
+        "/api/v1/feedback",
+        "/api/v1/trajectories",
+        "/api/v1/trajectories/{trajectory_id}/complete",
+        "/api/v1/flush",
+        "/api/v1/datasets",
+        "/metrics",
+    }
+    body = schema["paths"]["/api/v1/steps"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert "prompt_ids" in body["oneOf"][0]["properties"] and body["oneOf"][1]["type"] == "array"
+    assert all(operation.get("description") for path in schema["paths"].values() for operation in path.values())
+
+
+def test_no_page_loads_scripts_from_elsewhere(api: Any) -> None:
+    for path in ("/docs", "/redoc"):
+        assert api.http.get(path).status_code == 404

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+STEP: dict[str, Any] = {"prompt_ids": [1], "response_ids": [2]}
+
+
+def test_nothing_to_wait_for(api: Any) -> None:
+    assert api.post("/flush").json() == {"committed": True}
+
+
+def test_who_lags_is_said(api: Any, warehouse: Any) -> None:
+    api.post("/steps", [STEP, STEP])
+    warehouse.committed = {api.spool.producer: 1}
+    answer = api.post("/flush", {"timeout": 0.05})
+    assert (answer.status_code, answer.headers["content-type"]) == (504, "application/problem+json")
+    assert answer.json()["lag"] == {api.spool.producer: {"accepted": 2, "committed": 1}}
+    assert api.spool.producer in answer.json()["detail"]
+
+
+def test_it_returns_once_all_of_it_is_there(api: Any, warehouse: Any) -> None:
+    api.post("/steps", STEP)
+    threading.Timer(0.2, lambda: warehouse.committed.update({api.spool.producer: 1})).start()
+    assert api.post("/flush", {"timeout": 30}).json() == {"committed": True}
+
+
+def test_what_comes_later_is_not_waited_for(api: Any, warehouse: Any) -> None:
+    api.post("/steps", STEP)
+
+    def later() -> None:
+        api.post("/steps", [STEP] * 5)
+        warehouse.committed[api.spool.producer] = 1
+
+    timer = threading.Timer(0.2, later)
+    timer.start()
+    assert api.post("/flush", {"timeout": 30}).status_code == 200
+    timer.join()
+
+
+def test_a_warehouse_that_is_away_is_waited_for_and_named(api: Any, warehouse: Any) -> None:
+    api.post("/steps", STEP)
+    warehouse.broken = True
+    answer = api.post("/flush", {"timeout": 0.05})
+    assert answer.status_code == 504 and "the store is away" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "body", [{"timeout": -1}, {"timeout": "1"}, {"timeout": True}, {"timeout": 601}, {"time": 1}, [], 5]
+)
+def test_bad_timeouts(api: Any, body: Any) -> None:
+    answer = api.post("/flush", body)
+    assert (answer.status_code, answer.json()["field"]) == (422, "timeout")
+    nan = api.post("/flush", content=b'{"timeout": NaN}', headers={"content-type": "application/json"})
+    assert nan.status_code == 422

@@ -1,0 +1,42 @@
+"""The HTTP interface: explicit submissions in, lists out.
+
+Everything lies under `/api/v1`. `POST /steps`, `/feedback`, `/trajectories` take one object or an array; each record is checked
+and answered for on its own, after the spool has it on disk. `POST /flush` waits until what was accepted can be read.
+`GET /steps`, `/trajectories`, `/datasets` list what is committed. Errors are problem documents (RFC 9457). `GET /health` and
+`/metrics` ask for no token; everything else asks for `Authorization: Bearer <token>`.
+
+The gateway needs no warehouse to take submissions: it writes to its own spool, which ingest reads. Nothing is accepted that
+cannot be kept: a full spool answers 503 with Retry-After.
+
+`GatewayConfig` can be imported without FastAPI; the application and the process are loaded when they are asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwell.errors import MissingExtra
+from stepwell.gateway._config import GatewayConfig
+
+if TYPE_CHECKING:
+    from stepwell.gateway._app import create_app
+    from stepwell.gateway._process import run_gateway
+
+__all__ = ["GatewayConfig", "create_app", "run_gateway"]
+
+
+def __getattr__(name: str) -> object:
+    try:
+        if name == "create_app":
+            from stepwell.gateway._app import create_app
+
+            return create_app
+        if name == "run_gateway":
+            from stepwell.gateway._process import run_gateway
+
+            return run_gateway
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "stepwell":
+            raise
+        raise MissingExtra(error.name or "fastapi", "gateway") from error
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

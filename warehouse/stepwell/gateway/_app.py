@@ -1,0 +1,70 @@
+"""The application: the rooms' endpoints under one guard and one form of error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fastapi import FastAPI
+
+from stepwell.errors import SettingsError
+from stepwell.gateway._about import VERSION, about_routes, metrics_routes
+from stepwell.gateway._auth import Guard
+from stepwell.gateway._config import GatewayConfig
+from stepwell.gateway._flush import flush_routes
+from stepwell.gateway._keeper import Keeper
+from stepwell.gateway._metrics import Metrics
+from stepwell.gateway._problems import install
+from stepwell.gateway._read import read_routes
+from stepwell.gateway._submit import submit_routes
+from stepwell.gateway._warehouse import OpenWarehouse, WarehouseView, as_view
+from stepwell.spool import SpoolWriter
+
+__all__ = ["create_app"]
+
+PREFIX = "/api/v1"
+
+
+def create_app(
+    *,
+    writer: SpoolWriter,
+    spool_folder: Path,
+    token: str,
+    warehouse: WarehouseView | OpenWarehouse,
+    config: GatewayConfig | None = None,
+) -> FastAPI:
+    """The gateway as an ASGI application.
+
+    Args:
+        writer: takes what is submitted; opened and closed by the caller.
+        spool_folder: the folder of every producer's spool, the writer's own among them.
+        token: what clients must present; must not be empty.
+        warehouse: what is read from, or how to open it; opened at the first read, and again after a failure.
+        config: limits and host names; where to listen is the server's business.
+
+    Raises:
+        SettingsError: the token is empty.
+    """
+    if not token:
+        raise SettingsError("the gateway needs a token: without one every program and web page here could write to it")
+    config = config or GatewayConfig()
+    keeper, metrics, view = Keeper(writer, spool_folder), Metrics(spool_folder), as_view(warehouse)
+    app = FastAPI(
+        title="Stepwell gateway",
+        version=VERSION,
+        openapi_url=f"{PREFIX}/openapi.json",
+        docs_url=None,  # its pages load scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,  # a redirected POST is a lost POST with many clients
+    )
+    install(app)
+    for router in (
+        about_routes(keeper, config),
+        submit_routes(keeper, config, metrics),
+        flush_routes(keeper, view),
+        read_routes(view),
+    ):
+        app.include_router(router, prefix=PREFIX)
+    app.include_router(metrics_routes(metrics))
+    hosts = [config.host, *config.allowed_hosts]
+    app.add_middleware(Guard, token=token, hosts=hosts)
+    return app

@@ -1,0 +1,138 @@
+"""The gateway as a process."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+
+from stepwell.errors import SettingsError
+from stepwell.gateway._app import create_app
+from stepwell.gateway._config import GatewayConfig
+from stepwell.gateway._warehouse import WarehouseView
+from stepwell.spool import Spool, SpoolWriter, read_cursor
+
+__all__ = ["run_gateway"]
+
+_log = logging.getLogger(__name__)
+
+SPOOL_WAIT = 15.0
+"""Seconds to wait for a gateway before this one to let go of the spool."""
+DRAIN = 10
+"""Seconds requests under way are given at the end."""
+
+
+def run_gateway(
+    config: GatewayConfig,
+    *,
+    data: Path,
+    home: Path,  # noqa: ARG001 - every process is started alike; this one's token is handed in
+    token: str,
+    warehouse: str,
+    storage_options: Mapping[str, str] | None,
+    ready: Callable[[dict[str, Any]], None],
+) -> None:
+    """Serve until SIGTERM or SIGINT, then finish what is under way and return.
+
+    `ready` is called once with `{"port": …}` when requests are answered. The warehouse need not exist: it is opened by the first
+    request that reads.
+
+    Raises:
+        SettingsError: the address is taken or cannot be listened on, or the token is empty.
+        SpoolError: another process owns the gateway's spool, or it cannot be used.
+    """
+    listener = _listen(config)
+    folder = data / "spool"
+    try:
+        spool = Spool(folder / "gateway.db", max_bytes=config.max_spool_bytes, wait=SPOOL_WAIT)
+    except BaseException:
+        listener.close()
+        raise
+    writer = SpoolWriter(spool, cursor=lambda producer: read_cursor(folder, producer))
+    try:
+        app = create_app(
+            writer=writer,
+            spool_folder=folder,
+            token=token,
+            warehouse=lambda: _open_warehouse(warehouse, storage_options),
+            config=config,
+        )
+        _serve(app, listener, ready)
+    finally:
+        listener.close()
+        writer.close()
+
+
+def _open_warehouse(uri: str, storage_options: Mapping[str, str] | None) -> WarehouseView:
+    from stepwell.warehouse import Warehouse
+
+    return Warehouse.open(uri, storage_options=storage_options, create=False)
+
+
+def _listen(config: GatewayConfig) -> socket.socket:
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((config.host, config.port))
+        listener.listen(1024)
+    except OSError as error:
+        listener.close()
+        raise SettingsError(
+            f"cannot listen on {config.host} port {config.port} ({error.strerror}): "
+            "stop what uses it, or set gateway.port to another one (0: any free one)"
+        ) from error
+    return listener
+
+
+def _serve(app: FastAPI, listener: socket.socket, ready: Callable[[dict[str, Any]], None]) -> None:
+    port = listener.getsockname()[1]
+    settings = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        ws="none",
+        proxy_headers=False,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=DRAIN,
+    )
+    _log.info("the gateway listens on port %d", port)
+    _Server(settings, lambda: ready({"port": port})).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn, saying when it is up, and returning at a signal so that the spool can be closed.
+
+    Uvicorn raises the signal again when it has shut down, which would end the process before anything else is put away.
+    """
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._say_started = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._say_started()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        signals = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, self.handle_exit) for number in signals}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
