@@ -29,7 +29,7 @@ $(VENV)/bin/python: $(if $(findstring /,$(firstword $(UV))),$(UV)) .python-versi
 
 # One stamp per set of packages: the second run finds it and needs no network.
 $(STAMPS)/run: requirements/run.txt pyproject.toml $(PY)
-	@echo "stepwell: installing what it needs to run (about 800 MB on disk; a few minutes on a slow line) ..."
+	@echo "stepwell: installing what it needs to run (about 950 MB on disk; a few minutes on a slow line) ..."
 	@$(UV) pip install --compile-bytecode --python $(PY) --requirement requirements/run.txt
 	@$(UV) pip install --quiet --python $(PY) --no-deps --editable .
 	@mkdir -p $(STAMPS) && touch $@
@@ -46,7 +46,7 @@ demo: $(STAMPS)/run ## run the main job once, on your machine (ARGS="--json", "-
 	@$(VENV)/bin/stepwell demo $(ARGS)
 
 test: $(STAMPS)/dev ## run the tests (ARGS="-k proxy")
-	@$(PY) -m pytest $(ARGS)
+	@$(PY) -m pytest --numprocesses auto --dist loadfile $(ARGS)
 
 check: $(STAMPS)/dev ## ruff, mypy --strict, pyright
 	$(VENV)/bin/ruff format --check .
