@@ -19,6 +19,8 @@ KEYS = {
     *("calls", "steps", "trajectories", "groups", "engine_steps", "tokens_unmerged", "tokens_merged", "merge_ratio"),
     *("bytes_per_step", "sampled_tokens", "loss_terms", "mismatches", "dataset", "dataset_fingerprint"),
 }
+pytestmark = pytest.mark.timeout(400)  # the demo itself is part of the first test's time
+
 Verify = Callable[[], "CompletedProcess[str]"]
 
 

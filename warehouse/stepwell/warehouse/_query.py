@@ -36,6 +36,9 @@ def run_query(tables: Mapping[str, LedgerTable], sql: str) -> pa.Table:
             _only_a_query(db, sql)
             _define(db, tables, whole=bool(_WHOLE_COLUMNS.search(sql)))
             db.execute("SET enable_external_access = false")
+            db.execute(
+                "SET python_enable_replacements = false"
+            )  # names in SQL are views, never variables of this process
             db.execute("SET lock_configuration = true")
             return db.sql(sql).to_arrow_table()
         except duckdb.Error as error:
