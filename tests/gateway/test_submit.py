@@ -182,8 +182,8 @@ ANYTHING = settings(max_examples=150, deadline=None, suppress_health_check=[Heal
 @ANYTHING
 @given(path=PATHS, value=RECORDS | st.lists(RECORDS, max_size=4))
 def test_no_value_is_a_server_error(api: Any, path: str, value: Any) -> None:
-    if path == "/flush" and isinstance(value, dict) and set(value) == {"timeout"}:
-        return
+    if path == "/flush" and isinstance(value, dict) and set(value) <= {"timeout"}:
+        return  # a valid one waits for what earlier examples had accepted, which nobody commits here
     body = json.dumps(value).encode()  # NaN, infinities and lone surrogates included
     answer = api.post(path, content=body, headers={"content-type": "application/json"})
     assert answer.status_code in (200, 400, 413, 422)

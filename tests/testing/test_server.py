@@ -14,6 +14,7 @@ from stepwell.testing import ChatCall, Reply, ScriptedServer
 
 
 def test_it_listens_inside_and_is_gone_after() -> None:
+    before = set(threading.enumerate())
     with ScriptedServer(lambda call: Reply("ok")) as server:
         ca_file = server.ca_file
         assert ca_file.read_bytes().startswith(b"-----BEGIN CERTIFICATE-----")
@@ -22,7 +23,7 @@ def test_it_listens_inside_and_is_gone_after() -> None:
     assert not ca_file.parent.exists()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", server.port))
-    assert "scripted-llm" not in [thread.name for thread in threading.enumerate()]
+    assert "scripted-llm" not in {thread.name for thread in set(threading.enumerate()) - before}
     server.stop()
 
 
