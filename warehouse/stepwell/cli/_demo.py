@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 import time
 import uuid
@@ -52,7 +54,7 @@ def demo(
     if report.mismatches:
         raise typer.Exit(1)
     if not as_json:
-        print("\n" + show.what_next(settings.data))  # noqa: T201
+        print("\n" + show.what_next(settings.data, _program()))  # noqa: T201
 
 
 def _perform(settings: Settings, folder: Path) -> str:
@@ -95,12 +97,15 @@ def _agents(stack: Stack, prefix: str) -> list[Rollout]:
 
     _say(f"running the agent {TASKS} tasks x {ROLLOUTS} rollouts: stepwell run -- python examples/unmodified_agent.py")
     prompts = [task.prompt_id for task in DEMO_TASKS]
-    return run_agents(
-        prefix,
-        prompts,
-        stack.environment(),
-        lambda done, of: _say(f"  {done}/{of} rollouts", end="\r" if done < of else "\n"),
-    )
+    return run_agents(prefix, prompts, stack.environment(), _progress)
+
+
+def _progress(done: int, of: int) -> None:
+    """A line that counts up on a terminal; elsewhere a line now and then."""
+    if sys.stderr.isatty():
+        _say(f"  {done}/{of} rollouts", end="\r" if done < of else "\n")
+    elif done % 4 == 0:
+        _say(f"  {done}/{of} rollouts")
 
 
 def _rewards(stack: Stack, rollouts: list[Rollout]) -> None:
@@ -157,6 +162,11 @@ def _last_run(folder: Path) -> str:
         return str(json.loads((folder / "last.json").read_bytes())["run"])
     except FileNotFoundError:
         raise SettingsError(f"no demo has run on {folder.parent} yet; `stepwell demo` runs one") from None
+
+
+def _program() -> str:
+    """How to call this command from here: after `make demo` it is not on the PATH."""
+    return "stepwell" if shutil.which("stepwell") else os.path.relpath(sys.argv[0])
 
 
 def _prefix(run_id: str) -> str:

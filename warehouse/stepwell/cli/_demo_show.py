@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 
@@ -32,11 +33,12 @@ def as_table(report: Report, seconds: float) -> str:
     return "\n".join(f"  {name:<{names}}  {figure:>{figures}}  {note}".rstrip() for name, figure, note in rows)
 
 
-def what_next(data: Path) -> str:
+def what_next(data: Path, program: str = "stepwell") -> str:
     """How to look at what is left, and the line that runs the user's own agent."""
+    sql = "SELECT trajectory_id, turn, finish_reason, trajectory_reward FROM steps LIMIT 8"
     return (
         f"The data stays in {data}. Look at it:\n"
-        f'  stepwell query --data {data} "SELECT trajectory_id, turn, finish_reason, trajectory_reward FROM steps LIMIT 8"\n'
-        "Your own agent, with `stepwell up` in another terminal:\n"
-        "  stepwell run --prompt my-task -- python my_agent.py"
+        f'  {program} query --data {shlex.quote(str(data))} "{sql}"\n'
+        f"Your own agent, with `{program} up` in another terminal:\n"
+        f"  {program} run --prompt my-task -- python my_agent.py"
     )
