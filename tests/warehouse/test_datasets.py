@@ -123,27 +123,49 @@ def test_the_same_bytes_after_everything(anywhere: Any, feed: Any, spools: Path,
     again = later.datasets.read("d", 1)
     assert again.equals(before)
     assert later.datasets.get("d", 1) == made
-    assert _fingerprint(later.datasets.rows(made)) == made.fingerprint
+    assert _fingerprint(later.datasets.rows(made), later.datasets.peers("d", 1)) == made.fingerprint
     assert later.datasets.create("d", '"commit" = 1').fingerprint == made.fingerprint, "the same values, frozen again"
 
 
 def test_the_fingerprint_is_of_every_value(filled: Warehouse) -> None:
     rows = filled.datasets.rows(filled.datasets.create("d"))
-    original = _fingerprint(rows)
+    peers = filled.datasets.peers("d")
+    original = _fingerprint(rows, peers)
     assert original == filled.datasets.get("d").fingerprint
-    assert _fingerprint(rows.take(pa.array([1, 0, *range(2, 8)]))) != original, "order counts"
-    assert _fingerprint(rows.slice(1)) != original
+    assert _fingerprint(rows.take(pa.array([1, 0, *range(2, 8)])), peers) != original, "order counts"
+    assert _fingerprint(rows.slice(1), peers) != original
     for name in rows.column_names:
         values = rows[name].to_pylist()
         other = [1.5 if pa.types.is_floating(rows.schema.field(name).type) else 7 if name == "policy_version" else "x"]
         changed = pa.array([*other, *values[1:]], rows.schema.field(name).type)
-        assert _fingerprint(rows.set_column(rows.column_names.index(name), name, changed)) != original, name
+        assert _fingerprint(rows.set_column(rows.column_names.index(name), name, changed), peers) != original, name
     nothing = pa.array([None, *rows["prompt_id"].to_pylist()[1:]], pa.string())
     empty = pa.array(["", *rows["prompt_id"].to_pylist()[1:]], pa.string())
     place = rows.column_names.index("prompt_id")
-    assert _fingerprint(rows.set_column(place, "prompt_id", nothing)) != _fingerprint(
-        rows.set_column(place, "prompt_id", empty)
-    )
+    without, blank = (rows.set_column(place, "prompt_id", column) for column in (nothing, empty))
+    assert _fingerprint(without, peers) != _fingerprint(blank, peers)
+
+
+def test_the_groups_other_rewards_are_frozen_beside_the_selected_steps(
+    warehouse: Warehouse, feed: Any, ingest: Callable[[], None]
+) -> None:
+    """A baseline is over the whole group: what the filter left out is kept as it was, and is part of the fingerprint."""
+    for number, reward in enumerate((1.0, 0.0, None)):
+        name = f"t{number}"
+        feed.step(trajectory_id=name, group_id="g", prompt_ids=[1, 2, number], response_ids=[1])
+        if reward is not None:
+            feed.feedback(trajectory_id=name, reward=reward)
+    ingest()
+    made = warehouse.datasets.create("best", "trajectory_reward > 0")
+    assert warehouse.datasets.peers("best").select(["trajectory_id", "trajectory_reward"]).to_pylist() == [
+        {"trajectory_id": "t1", "trajectory_reward": 0.0}
+    ]
+    assert warehouse.query("SELECT step_id FROM dataset_rows").num_rows == made.steps == 1
+    feed.feedback(trajectory_id="t1", reward=0.5)
+    ingest()
+    assert warehouse.datasets.peers("best", 1)["trajectory_reward"].to_pylist() == [0.0]
+    assert warehouse.datasets.create("best", "trajectory_reward > 0.9").fingerprint != made.fingerprint
+    assert warehouse.datasets.read("best", 1).num_rows == 1
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import secrets
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -26,6 +27,8 @@ from stepwell.spool import Entry, SpoolWriter
 _log = logging.getLogger(__name__)
 
 _LOG_EVERY = 60.0
+_MAX_COUNTED = 10_000
+"""Trajectories whose losses are counted at a time; most end, and are forgotten then."""
 _QUOTED = re.compile(r"""\bb['"].*""", re.DOTALL)
 """mitmproxy quotes what it could not parse, which may be a header with a secret in it."""
 
@@ -42,7 +45,7 @@ def harmless(
         try:
             step(self, call, *args, **kwargs)
         except Exception as error:  # noqa: BLE001 — the boundary between capture and traffic
-            self.lose(error)
+            self.lose(call, error)
 
     return guarded
 
@@ -54,6 +57,8 @@ class Capture:
         self._writer = writer
         self._limit = max_body_bytes
         self._said: dict[str, float] = {}
+        self._lock = threading.Lock()
+        self._lost: dict[str, int] = {}  # by trajectory, oldest first; the writer's thread counts here too
 
     @harmless
     def request(self, call: Call, request: http.Request, added: tuple[str, ...]) -> None:
@@ -78,7 +83,7 @@ class Capture:
             added=added,
         )
         call.recorded = self._writer.submit(entry)
-        call.recorded.add_done_callback(self._check)
+        call.recorded.add_done_callback(partial(self._check, call))
 
     def tee(self, call: Call) -> Tee:
         """What keeps the answer's bytes."""
@@ -103,19 +108,33 @@ class Capture:
             truncated=tee.truncated,
         )
         # An answer whose request was refused would be of no use: it waits for the request's fate, which is usually long known.
-        recorded.add_done_callback(partial(self._answer, response_entry(call.exchange_id, answered)))
+        recorded.add_done_callback(partial(self._answer, call, response_entry(call.exchange_id, answered)))
 
-    def _answer(self, answer: Entry, recorded: Future[list[int]]) -> None:
+    def _answer(self, call: Call, answer: Entry, recorded: Future[list[int]]) -> None:
         if recorded.exception() is None:
-            self._writer.submit(answer).add_done_callback(self._check)
+            self._writer.submit(answer).add_done_callback(partial(self._check, call))
 
-    def _check(self, written: Future[list[int]]) -> None:
+    def _check(self, call: Call, written: Future[list[int]]) -> None:
         if error := written.exception():
-            self.lose(error)
+            self.lose(call, error)
 
-    def lose(self, error: BaseException) -> None:
+    def take_lost(self, trajectory_id: str) -> int:
+        """How many calls of a trajectory were lost since this was last asked."""
+        with self._lock:
+            return self._lost.pop(trajectory_id, 0)
+
+    def add_lost(self, trajectory_id: str, count: int) -> None:
+        """Remember `count` lost calls of a trajectory until `take_lost`. Too many trajectories: the one counted first is forgotten."""
+        with self._lock:
+            self._lost[trajectory_id] = self._lost.get(trajectory_id, 0) + count
+            if len(self._lost) > _MAX_COUNTED:
+                del self._lost[next(iter(self._lost))]
+
+    def lose(self, call: Call, error: BaseException) -> None:
         """Count a call that could not be recorded, and say so unless that was said a moment ago."""
         self._writer.count_loss()
+        if call.trajectory_id is not None:
+            self.add_lost(call.trajectory_id, 1)
         kind, now = type(error).__name__, time.monotonic()
         if now - self._said.get(kind, -_LOG_EVERY) < _LOG_EVERY:
             return

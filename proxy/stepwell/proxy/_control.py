@@ -19,6 +19,7 @@ import orjson
 from mitmproxy import http
 
 from stepwell.errors import InvalidRecord, SpoolError
+from stepwell.proxy._capture import Capture
 from stepwell.proxy._flows import Flows
 from stepwell.sdk.records import Trajectory, checked
 from stepwell.spool import Entry, SpoolWriter, marks
@@ -47,10 +48,11 @@ class Problem(Exception):
 class Control:
     """Answers requests to `CONTROL_HOST`."""
 
-    def __init__(self, writer: SpoolWriter, folder: Path, flows: Flows) -> None:
+    def __init__(self, writer: SpoolWriter, folder: Path, flows: Flows, capture: Capture) -> None:
         self._writer = writer
         self._folder = folder
         self._flows = flows
+        self._capture = capture
 
     async def answer(self, flow: http.HTTPFlow) -> None:
         """Set `flow.response`."""
@@ -98,8 +100,20 @@ class Control:
             raise Problem(503, "Spool unavailable", str(error) or "the disk does not keep up") from error
         given = trajectory.marks or {}
         merged = {producer: max(found.get(producer, 0), given.get(producer, 0)) for producer in {**found, **given}}
-        answer = await self._keep(trajectory.model_copy(update={"marks": merged}), key)
+        answer = await self._keep_end(trajectory.model_copy(update={"marks": merged}), key)
         return {**answer, "marks": merged, "in_flight": self._flows.count(name)}
+
+    async def _keep_end(self, trajectory: Trajectory, key: str) -> dict[str, Any]:
+        """Keep it with the number of its calls that are not recorded. After the flush: all that failed is counted by now."""
+        name = trajectory.trajectory_id
+        lost = self._capture.take_lost(name)
+        total = lost + (trajectory.lost or 0)
+        try:
+            return await self._keep(trajectory.model_copy(update={"lost": total}) if total else trajectory, key)
+        except Problem:
+            if lost:
+                self._capture.add_lost(name, lost)  # for the end that can be kept
+            raise
 
     def _marks(self) -> dict[str, int]:
         # The second flush is for answers that were submitted when the first saw their requests written.

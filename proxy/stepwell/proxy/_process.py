@@ -88,14 +88,15 @@ class _Proxy:
         port, run_port = (bound.getsockname()[1] for bound in sockets)
         self._ports = {"port": port, "run_port": run_port}
         self._flows = Flows()
+        capture = Capture(writer, config.max_body_bytes)
         self._addon = StepwellAddon(
             watched=host_test([*config.hosts, *(route.host for route in config.routes)]),
             gate=Gate(token, host=config.host, port=port, run_port=run_port),
             loops=Loops((port, run_port)),
             router=Router(config.routes),
             flows=self._flows,
-            capture=Capture(writer, config.max_body_bytes),
-            control=Control(writer, folder, self._flows),
+            capture=capture,
+            control=Control(writer, folder, self._flows, capture),
         )
 
     async def run(self, confdir: Path, trusted: Path, ready: Ready) -> None:

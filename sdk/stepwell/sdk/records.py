@@ -239,6 +239,8 @@ class Trajectory(_Record):
     """Why it failed, or how it ended (an exit code)."""
     marks: dict[str, Annotated[int, Field(ge=0)]] | None = None
     """Each producer's record number when the trajectory ended: it is complete once all of them are committed."""
+    lost: Annotated[int, Field(ge=0)] | None = None
+    """Calls of it that went through unrecorded."""
     at: AwareDatetime | None = None
 
 

@@ -17,6 +17,8 @@ from stepwell.spool._lock import ProcessLock
 _ROWS = 100
 """Entries to a statement. Each statement gives up the interpreter's lock, and a writer that has to win it back from a busy event
 loop for every entry costs a proxy a fifth of its time."""
+_WAL_LEFT = 64 << 20
+"""Bytes that the write-ahead log keeps for reuse: one huge call must not occupy the disk for ever."""
 _CANNOT = (sqlite3.Error, UnicodeError, OverflowError)
 """What a write ends with: the last two are of values that SQLite cannot be given at all (half a surrogate pair, 2 GiB)."""
 
@@ -67,6 +69,7 @@ class Spool:
             self._refuse_newer(db)  # before anything is written to it
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
+        db.execute(f"PRAGMA journal_size_limit = {_WAL_LEFT}")
         db.executescript(SCHEMA)
         db.execute("INSERT OR IGNORE INTO meta VALUES ('format', ?)", (str(FORMAT),))
         db.execute("INSERT OR IGNORE INTO meta VALUES ('producer', ?)", (f"{self.path.stem}-{uuid.uuid4().hex[:12]}",))
@@ -95,12 +98,15 @@ class Spool:
         """Keep `entries` in one transaction; their running numbers, in order. A known id answers with its first number.
 
         Raises:
-            SpoolFull: the bound is reached; nothing was kept.
+            SpoolFull: the bound is reached, or what is given exceeds it by itself; nothing was kept.
             SpoolError: the disk or the database failed; nothing was kept.
         """
         if not entries:
             return []
         size = sum(entry.size for entry in entries)
+        if size > self.max_bytes:
+            what = "the entry itself is" if len(entries) == 1 else f"the {len(entries)} entries together are"
+            raise SpoolFull(f"{what} {size} bytes, more than the spool {self.path} may hold ({self.max_bytes} bytes)")
         if self.bytes + size > self.max_bytes:
             raise SpoolFull(f"the spool {self.path} holds {self.bytes} of {self.max_bytes} bytes; is ingest running?")
         try:

@@ -19,6 +19,7 @@ _log = logging.getLogger(__name__)
 _BATCH = 256
 _TRIM_EVERY = 1.0
 _TRIM = 2000
+_WARN_EVERY = 60.0
 
 
 @dataclass(slots=True)
@@ -61,6 +62,7 @@ class SpoolWriter:
         self._lock = threading.Lock()
         self._next_trim = 0.0
         self._more_to_trim = False
+        self._next_warning = 0.0
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"spool-{spool.path.stem}", daemon=True)
         self._thread.start()
@@ -187,6 +189,12 @@ class SpoolWriter:
             if self._cursor is not None and (self._more_to_trim or time.monotonic() >= self._next_trim):
                 self._trim(self._cursor)
         except Exception as error:  # noqa: BLE001 — the boundary of housekeeping: it must not end the thread that writes
-            _log.warning("the spool %s is kept as it is: %s", self.spool.path, error)
+            self._warn(error)
         with self._lock:
             self._unsaid += unsaid
+
+    def _warn(self, error: Exception) -> None:
+        """Say that housekeeping failed, unless that was said a moment ago: it is tried every second."""
+        if (now := time.monotonic()) >= self._next_warning:
+            self._next_warning = now + _WARN_EVERY
+            _log.warning("the spool %s is kept as it is: %s", self.spool.path, error)

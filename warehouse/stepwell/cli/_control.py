@@ -14,7 +14,10 @@ from stepwell.errors import DeliveryError, SettingsError
 
 _TIMEOUT = 30.0
 """Seconds for one answer: at its end the proxy first waits for calls of the trajectory that are still in flight."""
+_OPEN_SECONDS = 4.0
+"""A proxy that crashed is back in about three seconds; who never started one is told so soon."""
 _RETRY_SECONDS = 10.0
+_Errors = tuple[type[Exception], ...]
 
 
 @dataclass(frozen=True)
@@ -29,14 +32,14 @@ class Control:
     token: str
 
     def open(self, record: Mapping[str, object]) -> None:
-        """The trajectory begins.
+        """The trajectory begins. A proxy that is just being started again is waited for, a few seconds.
 
         Raises:
             SettingsError: no proxy listens there, or it is another installation's.
             DeliveryError: the proxy refused the record, or could not keep it.
         """
         try:
-            self._post("/trajectories", record)
+            self._repeat("/trajectories", record, _OPEN_SECONDS, (ConnectionError,))
         except ConnectionRefusedError:
             raise SettingsError(
                 f"no Stepwell proxy listens on {self.host}:{self.port}; start it with `stepwell up`, or set proxy.run_port"
@@ -53,21 +56,31 @@ class Control:
         Raises:
             DeliveryError: it could not be told; the trajectory stays open.
         """
-        key = uuid.uuid4().hex  # a repeated request whose first answer was lost ends the trajectory once
-        deadline = time.monotonic() + _RETRY_SECONDS
+        unreachable: _Errors = (OSError, http.client.HTTPException)
+        try:
+            self._repeat("/trajectories/end", record, _RETRY_SECONDS, unreachable)
+        except unreachable as error:
+            raise DeliveryError(f"the proxy on {self.host}:{self.port} is gone ({_name(error)})") from error
+
+    def _repeat(self, path: str, record: Mapping[str, object], seconds: float, passing: _Errors) -> None:
+        """Post until it is answered; errors other than `passing`, and the last after `seconds`, are raised."""
+        key = uuid.uuid4().hex  # a repeated request whose first answer was lost counts once
+        deadline = time.monotonic() + seconds
         while True:
             try:
-                return self._post("/trajectories/end", record, key)
-            except (OSError, http.client.HTTPException) as error:
+                return self._post(path, record, key)
+            except passing:
                 if time.monotonic() >= deadline:
-                    raise DeliveryError(f"the proxy on {self.host}:{self.port} is gone ({_name(error)})") from error
+                    raise
                 time.sleep(0.25)
 
-    def _post(self, path: str, record: Mapping[str, object], key: str | None = None) -> None:
+    def _post(self, path: str, record: Mapping[str, object], key: str) -> None:
         credentials = base64.b64encode(f"{self.trajectory}:{self.token}".encode()).decode()
-        headers = {"Proxy-Authorization": f"Basic {credentials}", "Content-Type": "application/json"}
-        if key is not None:
-            headers["Idempotency-Key"] = key
+        headers = {
+            "Proxy-Authorization": f"Basic {credentials}",
+            "Content-Type": "application/json",
+            "Idempotency-Key": key,
+        }
         connection = http.client.HTTPConnection(self.host, self.port, timeout=_TIMEOUT)
         try:
             connection.request("POST", f"http://{self.reserved}{path}", json.dumps(record).encode(), headers)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from stepwell.cli import _options as options
-from stepwell.errors import DeliveryError, StoreError
+from stepwell.errors import DeliveryError, SettingsError, StoreError
 
 _POLL_SECONDS = 0.1
 
@@ -29,6 +29,8 @@ def flush(
     from stepwell.spool import marks
 
     settings = load_settings(config, data=data, warehouse=warehouse)
+    if not settings.data.is_dir():
+        raise SettingsError(f"there is no data folder {settings.data}; start with `stepwell up`, or name another with --data")
     target = {producer: number for producer, number in marks(settings.spools).items() if number > 0}
     if target:
         wait_committed(target, _committed(settings.warehouse_uri, settings.store.storage_options()), timeout=timeout)

@@ -10,7 +10,7 @@ import hashlib
 import struct
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from stepwell.warehouse._views import TRAINING_ORDER
 
 _RESOLVED = ("prompt_id", "group_id", "split", "policy_version", "step_reward", "trajectory_reward")
 _ROW_COLUMNS = ("step_id", "trajectory_id", "content_hash", *_RESOLVED)
+_PEER_COLUMNS = ("trajectory_id", "prompt_id", "group_id", "split", "trajectory_reward")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +60,13 @@ class Datasets:
         rows = self._query(f"SELECT {', '.join(_ROW_COLUMNS)} FROM steps WHERE ({where}\n) ORDER BY {TRAINING_ORDER}")
         if not rows.num_rows:
             raise InvalidRecord("where", f"no step satisfies {where!r}: an empty dataset would train nothing")
+        peers = self._all_peers(where)
         dataset_id = uuid.uuid4().hex
-        self._write_rows(dataset_id, rows)
+        self._write_rows(dataset_id, rows, peers)
         commits = self._tables["commits"].dataset.to_table(columns=["commit"], filter="ledger IS NULL")
-        return self._register(name, dataset_id, rows, where, note, max(commits["commit"].to_pylist(), default=0))
+        at_commit = max(commits["commit"].to_pylist(), default=0)
+        made = Dataset(name, 0, rows.num_rows, where, note, at_commit, _fingerprint(rows, peers), dataset_id)
+        return self._register(made)
 
     def get(self, name: str, version: int | None = None) -> Dataset:
         """One version, the newest by default. Raises StoreError when there is none."""
@@ -88,7 +92,7 @@ class Datasets:
         """
         dataset = self.get(name, version)
         rows = self.rows(dataset)
-        if verify and _fingerprint(rows) != dataset.fingerprint:
+        if verify and _fingerprint(rows, self.peers(name, dataset.version)) != dataset.fingerprint:
             raise StoreError(
                 f"the rows of dataset {dataset.name}@{dataset.version} do not give its fingerprint: they were changed"
             )
@@ -105,15 +109,34 @@ class Datasets:
 
     def rows(self, dataset: Dataset) -> pa.Table:
         """The frozen rows of a version: ids, content hashes and rewards, in order."""
+        return self._frozen(dataset, "step_id IS NOT NULL", _ROW_COLUMNS)
+
+    def peers(self, name: str, version: int | None = None) -> pa.Table:
+        """The rewarded trajectories of the dataset's groups of which no step was selected, with the rewards they had then.
+
+        Baselines need them: what a filter leaves out of the loss must not move the mean of the group.
+        """
+        return self._frozen(self.get(name, version), "step_id IS NULL", _PEER_COLUMNS)
+
+    def _frozen(self, dataset: Dataset, condition: str, columns: tuple[str, ...]) -> pa.Table:
         table = self._tables["dataset_rows"]
         table.refresh()
-        found = table.dataset.to_table(filter=f"dataset_id = '{dataset.dataset_id}'")
-        return found.sort_by("position").select(list(_ROW_COLUMNS))
+        found = table.dataset.to_table(filter=f"dataset_id = '{dataset.dataset_id}' AND {condition}")
+        return found.sort_by("position").select(list(columns))
 
-    def _write_rows(self, dataset_id: str, rows: pa.Table) -> None:
-        count = rows.num_rows
+    def _all_peers(self, where: str) -> pa.Table:
+        selected = f"FROM steps WHERE ({where}\n)"
+        return self._query(
+            f"SELECT {', '.join(_PEER_COLUMNS)} FROM trajectories WHERE trajectory_reward IS NOT NULL "
+            f"AND group_id IN (SELECT group_id {selected}) AND trajectory_id NOT IN (SELECT trajectory_id {selected}) "
+            "ORDER BY group_id, trajectory_id"
+        )
+
+    def _write_rows(self, dataset_id: str, rows: pa.Table, peers: pa.Table) -> None:
+        both = pa.concat_tables([rows, peers], promote_options="permissive")
+        count = both.num_rows
         columns = {
-            **{name: rows[name] for name in rows.column_names},
+            **{name: both[name] for name in both.column_names},
             "row_id": pa.array([f"{dataset_id}.{place}" for place in range(count)]),
             "dataset_id": pa.repeat(dataset_id, count),
             "position": pa.array(range(count), pa.int64()),
@@ -126,30 +149,29 @@ class Datasets:
         table = pa.Table.from_arrays(arrays, schema=schema)
         self._tables["dataset_rows"].add(lambda: table)
 
-    def _register(
-        self, name: str, dataset_id: str, rows: pa.Table, where: str, note: str | None, at_commit: int
-    ) -> Dataset:
+    def _register(self, dataset: Dataset) -> Dataset:
         """The registry row comes last: rows without one belong to no dataset. A version taken meanwhile means the next one."""
-        fingerprint, made = _fingerprint(rows), []
+        made: list[Dataset] = []
 
         def row() -> pa.Table:
-            version = max((item.version for item in self.list() if item.name == name), default=0) + 1
-            made.append(Dataset(name, version, rows.num_rows, where, note, at_commit, fingerprint, dataset_id))
+            taken = [item.version for item in self.list() if item.name == dataset.name]
+            made.append(replace(dataset, version=max(taken, default=0) + 1))
             return pa.Table.from_pylist([{**asdict(made[-1]), "created_at": datetime.now(UTC)}], schema=DATASETS.schema)
 
         self._tables["datasets"].add(row)
         return made[-1]
 
 
-def _fingerprint(rows: pa.Table) -> str:
-    """SHA-256 over each row's ids, content hash and rewards, in order."""
+def _fingerprint(rows: pa.Table, peers: pa.Table) -> str:
+    """SHA-256 over each row's ids, content hash and rewards, in order, and over the peers' rewards."""
     digest = hashlib.sha256(b"stepwell dataset 1\n")
-    for row in zip(*(rows[name].to_pylist() for name in _ROW_COLUMNS), strict=True):
-        for value in row:
-            encoded = (
-                struct.pack("<d", value) if isinstance(value, float) else b"" if value is None else str(value).encode()
-            )
-            digest.update(struct.pack("<bI", value is not None, len(encoded)) + encoded)
+    for table, columns in ((rows, _ROW_COLUMNS), (peers, _PEER_COLUMNS)):
+        digest.update(struct.pack("<q", table.num_rows))
+        for row in zip(*(table[name].to_pylist() for name in columns), strict=True):
+            for value in row:
+                number = isinstance(value, float)
+                encoded = struct.pack("<d", value) if number else b"" if value is None else str(value).encode()
+                digest.update(struct.pack("<bI", value is not None, len(encoded)) + encoded)
     return digest.hexdigest()
 
 

@@ -51,8 +51,10 @@ def run_ingest(
         raise SettingsError(str(error)) from error
     try:
         ready({"warehouse": warehouse})
+        maintain(opened.tables.values())  # short runs would otherwise leave their fragments for ever
         _work(ingest, opened, config, stop)
-        _drain(ingest, config)
+        if _drain(ingest, config):
+            maintain(opened.tables.values())
     finally:
         lock.release()
 
@@ -75,15 +77,17 @@ def _work(ingest: Ingest, warehouse: Warehouse, config: IngestConfig, stop: thre
             maintain(warehouse.tables.values())
 
 
-def _drain(ingest: Ingest, config: IngestConfig) -> None:
+def _drain(ingest: Ingest, config: IngestConfig) -> bool:
+    """Take in what is left; False when the store failed."""
     deadline = time.monotonic() + config.drain
     while time.monotonic() < deadline:
         try:
             if not ingest.run_once():
-                return
+                return True
         except StoreError as error:
             _log.warning("%s; what is left in the spools comes at the next start", error)
-            return
+            return False
+    return True
 
 
 def _stop_on_signals() -> threading.Event:

@@ -69,15 +69,30 @@ FROM (SELECT * FROM
       QUALIFY row_number() OVER (PARTITION BY target_id ORDER BY "commit" DESC, kind = 'trajectory.open', producer DESC) = 1) e
 """
 
+QUARANTINE = f"""
+CREATE VIEW quarantine AS
+SELECT * EXCLUDE (ledger) FROM _exchanges WHERE {_COMMITTED}
+"""
+
+# What was lost or could not be read stays missing, however often the trajectory is opened again and ended.
+_GAPS = """
+CREATE VIEW _gaps AS
+SELECT target_id AS trajectory_id, true AS gap FROM events
+WHERE kind IN ('trajectory.completed', 'trajectory.failed') AND CAST(payload ->> 'lost' AS BIGINT) > 0
+UNION
+SELECT trajectory_id, true FROM quarantine WHERE trajectory_id IS NOT NULL
+"""
+
 TRAJECTORIES = """
 CREATE VIEW trajectories AS
 SELECT trajectory_id,
        coalesce(max(s.prompt_id), any_value(o.prompt_id)) AS prompt_id,
        coalesce(max(s.group_id), any_value(o.group_id)) AS group_id,
        coalesce(max(s.split), any_value(o.split), 'train') AS split,
-       CASE WHEN any_value(e.kind) = 'trajectory.completed' AND any_value(e.arrived) THEN 'completed'
-            WHEN any_value(e.kind) = 'trajectory.failed' AND any_value(e.arrived) THEN 'failed'
-            ELSE 'open' END AS state,
+       CASE WHEN coalesce(any_value(e.kind) = 'trajectory.open' OR NOT any_value(e.arrived), true) THEN 'open'
+            WHEN any_value(g.gap) THEN 'incomplete'
+            WHEN any_value(e.kind) = 'trajectory.completed' THEN 'completed'
+            ELSE 'failed' END AS state,
        any_value(e.reason) AS reason,
        count(s.step_id) AS steps,
        count(s.step_id) FILTER (s.trainable) AS trainable_steps,
@@ -92,6 +107,7 @@ FROM (SELECT DISTINCT trajectory_id FROM (SELECT trajectory_id FROM steps UNION 
 LEFT JOIN steps s USING (trajectory_id)
 LEFT JOIN _opened o USING (trajectory_id)
 LEFT JOIN _ended e USING (trajectory_id)
+LEFT JOIN _gaps g USING (trajectory_id)
 LEFT JOIN _rewards r ON r.target_kind = 'trajectory' AND r.target_id = trajectory_id
 GROUP BY trajectory_id
 """
@@ -105,11 +121,6 @@ SELECT group_id, any_value(prompt_id) AS prompt_id, any_value(split) AS split, c
 FROM trajectories WHERE group_id IS NOT NULL GROUP BY group_id
 """
 
-QUARANTINE = f"""
-CREATE VIEW quarantine AS
-SELECT * EXCLUDE (ledger) FROM _exchanges WHERE {_COMMITTED}
-"""
-
 DATASETS = """
 CREATE VIEW datasets AS
 SELECT name, version, steps, filter, note, at_commit, fingerprint, created_at, dataset_id FROM _datasets WHERE ledger IS NULL
@@ -118,7 +129,7 @@ SELECT name, version, steps, filter, note, at_commit, fingerprint, created_at, d
 DATASET_ROWS = """
 CREATE VIEW dataset_rows AS
 SELECT d.name, d.version, r.* EXCLUDE (row_id, dataset_id, producer, sequence, "commit", ledger)
-FROM _dataset_rows r JOIN datasets d USING (dataset_id) WHERE r.ledger IS NULL
+FROM _dataset_rows r JOIN datasets d USING (dataset_id) WHERE r.ledger IS NULL AND r.step_id IS NOT NULL
 """
 
 VIEWS = (
@@ -128,9 +139,10 @@ VIEWS = (
     _OPENED,
     STEPS,
     _ENDED,
+    QUARANTINE,
+    _GAPS,
     TRAJECTORIES,
     GROUPS,
-    QUARANTINE,
     DATASETS,
     DATASET_ROWS,
 )

@@ -90,7 +90,7 @@ class Warehouse:
         maintain(self.tables.values(), fragments=2, keep=keep)
 
     def query(self, sql: str) -> pa.Table:
-        """The answer to one read-only SQL statement over the views (see `docs/schema.md`), at the newest state.
+        """The answer to one read-only SQL statement over the views, at the newest state.
 
         Raises:
             StepwellError: the statement is not valid, not a query, or fails.
