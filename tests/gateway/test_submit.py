@@ -194,6 +194,8 @@ def test_no_value_is_a_server_error(api: Any, path: str, value: Any) -> None:
 @ANYTHING
 @given(path=PATHS, body=st.binary(min_size=1, max_size=200))
 def test_no_bytes_are_a_server_error(api: Any, path: str, body: bytes) -> None:
+    if path == "/flush" and body.strip() == b"{}":
+        return  # valid, as above
     answer = api.post(path, content=body, headers={"content-type": "application/json"})
     assert 200 <= answer.status_code < 500
 

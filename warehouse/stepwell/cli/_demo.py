@@ -45,6 +45,8 @@ def demo(
 
     started = time.monotonic()
     settings = load_settings(config, data=data, proxy={"port": 0, "run_port": 0}, gateway={"port": 0})
+    # Always in the data folder: a warehouse that others work with is no place for a demonstration.
+    settings = settings.model_copy(update={"warehouse": None})
     folder = settings.data / "demo"
     run_id = _last_run(folder) if verify else _perform(settings, folder)
     report = _check(settings, folder, run_id)
@@ -61,10 +63,15 @@ def _perform(settings: Settings, folder: Path) -> str:
     """Run everything up to the frozen dataset; the run's id, by which `--verify` finds it again."""
     from stepwell.cli._demo_agents import agent_file, scripted_server
     from stepwell.cli._stack import Stack
+    from stepwell.errors import SettingsError
 
     agent_file()
     run_id = uuid.uuid4().hex[:8]
-    folder.mkdir(parents=True, exist_ok=True)
+    ours = not Path(settings.warehouse_uri).exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(f"cannot use the data folder {settings.data}: {error.strerror}") from error
     _say("starting a scripted server in the place of api.openai.com")
     with scripted_server(folder / f"{run_id}.calls.jsonl") as server:
         _say(f"starting proxy, gateway and ingest on {settings.data}")
@@ -76,8 +83,8 @@ def _perform(settings: Settings, folder: Path) -> str:
             _flush()
             _freeze(settings, folder, run_id)
     _say("stack stopped; compacting what it wrote")
-    # Nobody reads any more: the fragments of each half second can become one, and their old versions go.
-    _open(settings).maintain(keep=timedelta(0))
+    # A fragment for each half second becomes one. What was there before may have readers, so its old versions stay for a while.
+    _open(settings).maintain(**({"keep": timedelta(0)} if ours else {}))
     return run_id
 
 

@@ -70,11 +70,24 @@ def _step_row(item: Linked, commit: int) -> Row:
         **{name: getattr(step, name) for name in _PLAIN},
         **{name: _json(getattr(step, name)) for name in _JSON},
         "source": step.source if draft.tokens is not None else None,
+        **_trainability(item),
     }
 
 
+def _trainability(item: Linked) -> Row:
+    """What the step says, but for ids that no engine sampled: those are never trained on unless somebody asks for it."""
+    step, reason = item.draft.step, None
+    if item.draft.tokens is None:
+        reason = "no token ids"
+    elif step.source != "engine":
+        reason = f"the token ids were derived from text ({step.source}), not sampled"
+    if reason is None or not step.trainable:
+        return {"trainable": step.trainable, "untrainable_reason": step.untrainable_reason}
+    return {"trainable": False, "untrainable_reason": reason}
+
+
 _PLAIN = (
-    *("finish_reason", "status", "trainable", "untrainable_reason", "logprobs_mode", "fingerprint"),
+    *("finish_reason", "status", "logprobs_mode", "fingerprint"),
     *("policy", "policy_label", "model", "model_asked", "response_id", "dialect", "engine"),
     *("started_at", "first_token_at", "finished_at"),
 )
