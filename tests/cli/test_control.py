@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import socket
 import threading
 from dataclasses import replace
@@ -29,12 +30,37 @@ def test_begin_and_end_are_proxy_requests_with_credentials(fake_proxy: Any, cont
     assert fake_proxy.users == ["späte Rollout/1"] * 2
 
 
-def test_nobody_listening_is_said_with_what_to_do() -> None:
+def test_nobody_listening_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_control, "_OPEN_SECONDS", 0.3)
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         nobody = Control("127.0.0.1", held.getsockname()[1], "stepwell.invalid", "t", "k")
         with pytest.raises(SettingsError, match="start it with `stepwell up`"):
             nobody.open({})
+
+
+def test_a_proxy_that_comes_back_is_told_of_the_beginning_once(fake_proxy: Any, control: Control) -> None:
+    fake_proxy.hang_up = 2
+    control.open({"trajectory_id": "t", "state": "open"})
+    assert len(fake_proxy.asked) == 1
+    assert fake_proxy.keys[0]
+
+
+def test_a_proxy_that_listens_again_is_told_of_the_beginning(
+    fake_proxy: Any, control: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody listens at the first attempt; somebody does at the second."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        away = held.getsockname()[1]
+        ports = [away, fake_proxy.port]
+        connection = http.client.HTTPConnection
+        monkeypatch.setattr(
+            http.client, "HTTPConnection", lambda host, _, **more: connection(host, ports.pop(0), **more)
+        )
+        control.open({"trajectory_id": "t", "state": "open"})
+    assert ports == []
+    assert len(fake_proxy.asked) == 1
 
 
 def test_another_server_there_is_said() -> None:

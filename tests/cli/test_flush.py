@@ -42,8 +42,17 @@ def test_what_the_store_said_is_passed_on() -> None:
 
 
 def test_with_nothing_accepted_there_is_nothing_to_wait_for(place: Path, capfd: Any) -> None:
+    (place / "stepwell-data").mkdir()
     assert main(["flush", "--timeout", "0"]) == 0
-    assert not (place / "stepwell-data").exists()
+    assert not list((place / "stepwell-data").iterdir())
+
+
+def test_a_data_folder_that_is_not_there_is_said(place: Path, capfd: Any) -> None:
+    assert main(["flush", "--data", "elsewhere"]) == 2
+    error = capfd.readouterr().err
+    assert "there is no data folder" in error and "elsewhere" in error
+    assert error.count("\n") == 1
+    assert not (place / "elsewhere").exists()
 
 
 def test_with_ingest_it_waits_and_without_it_gives_up(place: Path, capfd: Any) -> None:

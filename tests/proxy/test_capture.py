@@ -5,9 +5,15 @@ from __future__ import annotations
 import gzip
 import json
 import threading
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+import pytest
 
 from stepwell.exchange import parse
+from stepwell.proxy._capture import Capture
+from stepwell.spool import Spool, SpoolWriter
 
 from .conftest import (
     REPLY,
@@ -225,6 +231,18 @@ def test_a_full_spool_costs_records_and_no_calls(start_proxy: StartProxy, start_
     assert json.loads(exchange.request.body) == ASK
     assert len(tight.records()) == 2
     assert tight.log.read_text().count("unrecorded") == 1  # said once, not once per call
+
+
+def test_losses_are_counted_for_a_bounded_number_of_trajectories(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stepwell.proxy._capture._MAX_COUNTED", 3)
+    with closing(SpoolWriter(Spool(tmp_path / "p.db"))) as writer:
+        capture = Capture(writer, 1)
+        for name in ("a", "b", "c", "b", "d"):
+            capture.add_lost(name, 1)
+        assert [capture.take_lost(name) for name in "abcd"] == [0, 2, 1, 1]
+        assert capture.take_lost("b") == 0
 
 
 def test_twenty_streams_of_one_http2_connection_run_side_by_side(

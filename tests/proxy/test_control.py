@@ -111,6 +111,35 @@ def test_a_full_spool_is_said(start_proxy: StartProxy) -> None:
     assert "bytes" in answer.json()["detail"]
 
 
+def test_the_end_says_how_many_calls_were_lost(start_proxy: StartProxy, start_upstream: StartUpstream) -> None:
+    upstream = start_upstream()
+    proxy = start_proxy("localhost", max_spool_bytes=1 << 20)
+    url = f"{upstream.url}/v1/chat/completions"
+    for name, sizes in [("gap", (1 << 20, 10, 1 << 20)), ("other", (1 << 20,)), ("whole", (10,))]:
+        for size in sizes:
+            proxy.client(proxy.url(name)).post(url, json={"messages": [], "padding": "x" * size}).raise_for_status()
+    proxy.client().post(url, json={"messages": [], "padding": "x" * (1 << 20)}).raise_for_status()  # of nobody
+    for name in ("gap", "whole", "gap", "other"):
+        body = {"trajectory_id": name, "state": "completed"}
+        proxy.client(proxy.url(name)).post(END, json=body).raise_for_status()
+    lost = {name: [end.lost for end in _trajectories(proxy, name)] for name in ("gap", "other", "whole")}
+    assert lost == {"gap": [2, None], "other": [1], "whole": [None]}
+
+
+def test_an_end_that_could_not_be_kept_takes_no_losses_with_it(
+    start_proxy: StartProxy, start_upstream: StartUpstream
+) -> None:
+    upstream = start_upstream()
+    proxy = start_proxy("localhost", max_spool_bytes=1 << 20)
+    client, padding = proxy.client(proxy.url("t")), "x" * (1 << 20)
+    url = f"{upstream.url}/v1/chat/completions"
+    client.post(url, json={"messages": [], "padding": padding}).raise_for_status()
+    body = {"trajectory_id": "t", "state": "failed"}
+    assert client.post(END, json={**body, "metadata": {"x": padding}}).status_code == 503
+    client.post(END, json={**body, "lost": 3}).raise_for_status()
+    assert [end.lost for end in _trajectories(proxy, "t")] == [4]
+
+
 def test_only_with_credentials_and_on_the_port_for_them(proxy: RunningProxy) -> None:
     assert proxy.client(proxy.url("x", "wrong")).get(HEALTH).status_code == 407
     address = f"127.0.0.1:{proxy.ports['port']}"

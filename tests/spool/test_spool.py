@@ -101,6 +101,28 @@ def test_a_full_spool_refuses_and_keeps_everything(path: Path, entry: EntryOf, r
         assert spool.append([entry("f", 100)]) == [4]
 
 
+def test_what_could_never_fit_is_said(path: Path, entry: EntryOf, records: Read) -> None:
+    big, half = entry("a", 1000), entry("b", 500)
+    with Spool(path, max_bytes=1000) as spool:
+        with pytest.raises(SpoolFull, match=f"the entry itself is {big.size} bytes, more than the spool .* may hold"):
+            spool.append([big])
+        with pytest.raises(SpoolFull, match=f"the 2 entries together are {2 * half.size} bytes, more than"):
+            spool.append([half, entry("c", 500)])
+        assert spool.append([half]) == [1]
+        with pytest.raises(SpoolFull, match="is ingest running"):
+            spool.append([entry("c", 500)])
+
+
+def test_the_log_shrinks_after_one_huge_entry(path: Path, entry: EntryOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stepwell.spool._spool._WAL_LEFT", 1 << 20)
+    log = path.with_name(f"{path.name}-wal")
+    with Spool(path) as spool:
+        spool.append([entry("huge", 16 << 20)])
+        assert log.stat().st_size > 16 << 20
+        spool.append([entry("small")])
+        assert log.stat().st_size <= 1 << 20
+
+
 def test_the_size_counts_what_is_there_also_after_a_restart(path: Path, entry: EntryOf) -> None:
     with Spool(path) as spool:
         spool.append([entry("a", 1000), entry("b", 1)])

@@ -329,6 +329,23 @@ def test_a_cursor_that_fails_costs_nothing_but_room(
     assert len(records(path)) == 2
 
 
+def test_housekeeping_that_keeps_failing_is_said_now_and_then(
+    make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("stepwell.spool._writer._TRIM_EVERY", 0.0)  # with every round
+    asked: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def cursor(producer: str) -> int:
+        asked.put(producer)
+        raise ValueError("a broken cursor")
+
+    writer = make(cursor=cursor)
+    for _ in range(5):
+        asked.get(timeout=60)
+    writer.close()
+    assert caplog.text.count("a broken cursor") == 1
+
+
 def test_many_threads_submit_at_once(make: Make, entry: EntryOf, path: Path, records: Read) -> None:
     writer = make()
     numbers: dict[str, int] = {}

@@ -241,3 +241,45 @@ def test_tables_are_maintained_as_it_works(
     warehouse.refresh()
     assert len(warehouse.tables["steps"].dataset.get_fragments()) < len(made) - 2
     assert sorted(warehouse.query("SELECT step_id FROM steps")["step_id"].to_pylist()) == sorted(made)
+
+
+def test_tables_are_maintained_when_it_starts_and_when_it_ends(
+    run: Any, feed: Any, warehouse: Warehouse, ingest: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs that are short never reach the round in which they would be."""
+    from stepwell.warehouse import _maintain, _process
+
+    fragments: list[int] = []
+
+    def maintain(tables: Any) -> int:
+        worked = _maintain.maintain(tables, fragments=3)
+        warehouse.refresh()
+        fragments.append(len(warehouse.tables["steps"].dataset.get_fragments()))
+        return worked
+
+    monkeypatch.setattr(_process, "maintain", maintain)
+    for _ in range(3):
+        feed.step()
+        ingest()
+    feed.step()
+    stop = threading.Event()
+    stop.set()
+    run(stop=stop)
+    assert fragments == [1, 2]
+
+
+def test_a_store_that_failed_at_the_end_is_not_maintained(run: Any, feed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from stepwell.warehouse import _process
+
+    maintained: list[Any] = []
+
+    def write(*_: Any) -> None:
+        raise StoreError("the store failed")
+
+    monkeypatch.setattr(_process, "maintain", maintained.append)
+    monkeypatch.setattr(Ingest, "_write", write)
+    feed.step()
+    stop = threading.Event()
+    stop.set()
+    run(stop=stop)
+    assert len(maintained) == 1  # at the start

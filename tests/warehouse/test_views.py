@@ -124,7 +124,40 @@ def test_quarantined_records_do_not_keep_a_trajectory_open(feed: Any, rows: Rows
     feed.answer(exchange, b"no json")
     feed.trajectory("t")
     feed.trajectory("t", "completed", marks={feed.producer: 3})
-    assert rows("SELECT state, steps FROM trajectories") == [{"state": "completed", "steps": 0}]
+    assert rows("SELECT state, steps FROM trajectories") == [{"state": "incomplete", "steps": 0}]
+
+
+@pytest.mark.parametrize("end", ["completed", "failed"])
+def test_a_trajectory_with_lost_calls_is_incomplete_and_ended(feed: Any, rows: Rows, end: str) -> None:
+    for name, lost in [("whole", 0), ("unsaid", None), ("gap", 2)]:
+        feed.trajectory(name, group_id="g")
+        feed.step(trajectory_id=name)
+        feed.trajectory(name, end, lost=lost, reason="exit code 7")
+    states = "SELECT trajectory_id, state, reason FROM trajectories"
+    assert {row["trajectory_id"]: (row["state"], row["reason"]) for row in rows(states)} == {
+        "whole": (end, "exit code 7"),
+        "unsaid": (end, "exit code 7"),
+        "gap": ("incomplete", "exit code 7"),
+    }
+    assert rows("SELECT trajectories, ended, steps FROM groups") == [{"trajectories": 3, "ended": 3, "steps": 3}]
+
+
+def test_a_gap_stays_however_often_a_trajectory_ends(feed: Any, rows: Rows) -> None:
+    feed.trajectory("t")
+    feed.trajectory("t", "completed", lost=1)
+    feed.trajectory("t")
+    assert rows("SELECT state FROM trajectories") == [{"state": "open"}]
+    feed.trajectory("t", "completed")
+    assert rows("SELECT state FROM trajectories") == [{"state": "incomplete"}]
+
+
+def test_a_gap_is_said_once_everything_else_arrived(new_feed: Any, rows: Rows) -> None:
+    agent, other = new_feed("agent"), new_feed("other")
+    agent.trajectory("t")
+    agent.trajectory("t", "failed", lost=1, marks={other.producer: 1})
+    assert rows("SELECT state FROM trajectories") == [{"state": "open"}]
+    other.step(trajectory_id="t")
+    assert rows("SELECT state FROM trajectories") == [{"state": "incomplete"}]
 
 
 @pytest.mark.parametrize(("opener", "closer"), [("a", "z"), ("z", "a")])

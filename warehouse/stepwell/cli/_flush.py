@@ -30,7 +30,9 @@ def flush(
 
     settings = load_settings(config, data=data, warehouse=warehouse)
     if not settings.data.is_dir():
-        raise SettingsError(f"there is no data folder {settings.data}; start with `stepwell up`, or name another with --data")
+        raise SettingsError(
+            f"there is no data folder {settings.data}; start with `stepwell up`, or name another with --data"
+        )
     target = {producer: number for producer, number in marks(settings.spools).items() if number > 0}
     if target:
         wait_committed(target, _committed(settings.warehouse_uri, settings.store.storage_options()), timeout=timeout)
