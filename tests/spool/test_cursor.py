@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -32,3 +33,18 @@ def test_a_damaged_file_means_that_nothing_may_be_dropped(tmp_path: Path, conten
 def test_so_does_a_missing_one(tmp_path: Path) -> None:
     assert read_cursor(tmp_path, "a") == 0
     assert read_cursor(tmp_path / "missing", "a") == 0
+
+
+def test_on_a_full_disk_the_file_is_rewritten_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is what lets producers free the disk, so it must not need a new block itself."""
+    write_cursor(tmp_path, {"p": 1})
+    write = Path.write_text
+
+    def no_new_file(self: Path, text: str) -> int:
+        if not self.exists():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(self, text)
+
+    monkeypatch.setattr(Path, "write_text", no_new_file)
+    write_cursor(tmp_path, {"p": 2})
+    assert read_cursor(tmp_path, "p") == 2

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -297,3 +298,19 @@ def test_a_disk_without_room_refuses_and_loses_nothing(path: Path, entry: EntryO
         assert [r.id for r in records(path)] == ["a"]
         spool._db.execute("PRAGMA max_page_count = 100000")
         assert spool.append([entry("b")]) == [2]
+
+
+def test_the_last_of_the_disk_is_left_free_so_that_trimming_works(
+    path: Path, entry: EntryOf, records: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a disk that is really full SQLite cannot drop anything either, and the spool would never recover."""
+    free = 10_000_000
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free))
+    with Spool(path, reserve=1_000_000) as spool:
+        (number,) = spool.append([entry("a", 4_000_000)])
+        free = 8_000_000
+        with pytest.raises(SpoolFull, match="has 8000000 bytes left"):
+            spool.append([entry("b", 4_000_000)])
+        assert spool.trim(number) == 1
+        assert spool.append([entry("c", 3_500_000)]) == [number + 1], "the room of what was dropped counts"
+    assert [record.id for record in records(path)] == ["c"]

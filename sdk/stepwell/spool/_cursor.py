@@ -17,8 +17,17 @@ def write_cursor(folder: Path, marks: Mapping[str, int]) -> None:
     """Say that everything up to these numbers, by producer, is in the warehouse."""
     path = folder / _NAME
     scratch = path.with_suffix(".tmp")
-    scratch.write_text(json.dumps(dict(marks)))
-    scratch.replace(path)
+    text = json.dumps(dict(marks))
+    try:
+        scratch.write_text(text)
+    except OSError:
+        # A full disk: this file is what lets producers free it, and its own block is there already. A reader that meets it half
+        # written takes it for "nothing yet".
+        if not path.exists():
+            raise
+        path.write_text(text)
+    else:
+        scratch.replace(path)
 
 
 def read_cursor(folder: Path, producer: str) -> int:

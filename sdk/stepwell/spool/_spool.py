@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import time
 import uuid
@@ -19,6 +20,9 @@ _ROWS = 100
 loop for every entry costs a proxy a fifth of its time."""
 _WAL_LEFT = 64 << 20
 """Bytes that the write-ahead log keeps for reuse: one huge call must not occupy the disk for ever."""
+_RESERVE = 16 << 20
+"""Bytes of the disk left free. A database on a disk that is full to the last byte cannot even be trimmed: dropping needs room for its
+journal. So what would use up the rest is refused while that room is still there."""
 _CANNOT = (sqlite3.Error, UnicodeError, OverflowError)
 """What a write ends with: the last two are of values that SQLite cannot be given at all (half a surrogate pair, 2 GiB)."""
 
@@ -30,14 +34,15 @@ class Spool:
     `max_bytes` bounds what waits to be ingested; at the bound `append` raises `SpoolFull` and keeps what it has.
     """
 
-    def __init__(self, path: Path, *, max_bytes: int = 8 << 30, wait: float = 0.0) -> None:
-        """Open or create the spool at `path`; `wait` seconds for a previous owner to end.
+    def __init__(self, path: Path, *, max_bytes: int = 8 << 30, wait: float = 0.0, reserve: int = _RESERVE) -> None:
+        """Open or create the spool at `path`; `wait` seconds for a previous owner to end; `reserve` bytes of disk stay free.
 
         Raises:
             SpoolError: another process owns it, it cannot be opened, or its layout is of a newer version.
         """
         self.path = path
         self.max_bytes = max_bytes
+        self.reserve = reserve
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -109,10 +114,29 @@ class Spool:
             raise SpoolFull(f"{what} {size} bytes, more than the spool {self.path} may hold ({self.max_bytes} bytes)")
         if self.bytes + size > self.max_bytes:
             raise SpoolFull(f"the spool {self.path} holds {self.bytes} of {self.max_bytes} bytes; is ingest running?")
+        self._require_room(size)
         try:
             return self._insert(entries)
         except _CANNOT as error:
             raise SpoolError(f"cannot write to the spool {self.path}: {error}") from error
+
+    def _require_room(self, size: int) -> None:
+        """What is written is on the disk twice, in the log and in the database, before the log is used anew."""
+        needed = 2 * size + self.reserve
+        try:
+            free = shutil.disk_usage(self.path.parent).free
+            if free < needed and free + min(size, self._unused()) < needed:
+                raise SpoolFull(
+                    f"the disk of the spool {self.path} has {free} bytes left: free some, or let ingest catch up"
+                )
+        except (OSError, sqlite3.Error) as error:
+            raise SpoolError(f"cannot look at the disk of the spool {self.path}: {error}") from error
+
+    def _unused(self) -> int:
+        """Bytes that the database has and does not use since something was dropped: filling them takes no more of the disk."""
+        (pages,) = self._db.execute("PRAGMA freelist_count").fetchone()
+        (page_size,) = self._db.execute("PRAGMA page_size").fetchone()
+        return int(pages) * int(page_size)
 
     def _insert(self, entries: Sequence[Entry]) -> list[int]:
         db = self._db
