@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 _PREVIOUS_SECONDS = 15.0
 """How long the spool of a previous proxy that is still shutting down is waited for."""
 _FLUSH_SECONDS = 30.0
-_LINGER = 0.02
+_LINGER = 0.05
 """Seconds of calls that share one commit to the disk, which costs as much as the call itself."""
 
 Ready = Callable[[dict[str, int]], None]
