@@ -11,7 +11,8 @@ every token is computed once, without changing the gradient:
 
 `_sequences` is the checked input; `_prefix` sorts it and `_tree` turns the order into a forest; `_terms` holds what
 each loss term is due; `_merge` assembles the `TreeBatch` of `_batch`, whose rules are code in `_check`; `_masks` speaks to
-attention kernels; `_advantages` compares trajectories. Everything is numpy over flat arrays, with no step of Python per
+attention kernels; `_advantages` compares trajectories. `_dataset` reads a frozen dataset group by group, and `_usable` says what of
+it must not be trained on. Everything is numpy over flat arrays, with no step of Python per
 token, and PyTorch is imported only when tensors are asked for.
 """
 

@@ -133,7 +133,7 @@ class LedgerTable:
     def _create(self, root: str, *, allowed: bool) -> lance.LanceDataset:
         if not allowed:
             raise StoreError(f"there is no table {self.uri}; `stepwell up` or `stepwell demo` makes a warehouse")
-        import lancedb  # a second's worth of imports, needed once in a warehouse's life
+        import lancedb  # seconds of imports, needed once in a warehouse's life
 
         empty = pa.Table.from_pylist([{self.spec.key: LEDGER_KEY, "ledger": "{}"}], schema=self.spec.schema)
         options = {
