@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import queue
 import sqlite3
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
@@ -16,7 +18,7 @@ from typing import Any
 import pytest
 
 from stepwell.errors import SpoolError, SpoolFull
-from stepwell.spool import Entry, Record, Spool, SpoolReader, SpoolWriter
+from stepwell.spool import Entry, Job, Record, Spool, SpoolReader, SpoolWriter
 
 EntryOf = Callable[..., Entry]
 Read = Callable[[Path], list[Record]]
@@ -101,11 +103,81 @@ def test_a_transaction_is_bounded(make: Make, entry: EntryOf) -> None:
     assert max(len(batch) for batch in gate(writer).batches) == 256
 
 
-def test_lingering_gathers_what_trickles(make: Make, entry: EntryOf) -> None:
-    writer = make(linger=1.0)
-    futures = [writer.submit(entry(f"{number}")) for number in range(20)]
-    assert [future.result(60) for future in futures] == [[number] for number in range(1, 21)]
+def unexpected(error: SpoolError) -> None:
+    pytest.fail(f"refused: {error}")
+
+
+def test_lingering_gathers_what_trickles(make: Make, entry: EntryOf, path: Path, records: Read) -> None:
+    writer = make(linger=60.0)  # longer than the test waits for anything
+    for number in range(20):
+        writer.post(entry(f"{number}"), unexpected)
+    assert not gate(writer).entered.wait(0.05)
+    assert writer.submit(entry("20")).result(30) == [21]  # someone waits: nobody lingers
+    assert [r.id for r in records(path)] == [f"{number}" for number in range(21)]
     assert len(gate(writer).batches) == 1
+    writer.post(entry("21"), unexpected)
+    writer.close()
+    assert [len(batch) for batch in gate(writer).batches] == [21, 1]
+
+
+def test_an_answer_whose_request_was_refused_is_dropped_without_a_word(
+    make: Make, entry: EntryOf, path: Path, records: Read
+) -> None:
+    writer = make(max_bytes=10 * entry("").size, linger=60.0)
+    told: list[str] = []
+    late = writer.post(entry("big", 100_000), lambda error: told.append("big"))
+    writer.post(entry("its answer"), lambda error: told.append("its answer"), after=late)  # in the same transaction
+    kept = writer.post(entry("a"), lambda error: told.append("a"))
+    writer.post(entry("answer"), lambda error: told.append("answer"), after=kept)
+    writer.flush(30)
+    assert told == ["big"] and late.failed and not kept.failed
+    writer.post(entry("its second"), lambda error: told.append("its second"), after=late)  # known to be refused
+    writer.post(entry("second"), lambda error: told.append("second"), after=kept)
+    writer.post(entry("huge", 100_000), lambda error: told.append("huge"))
+    writer.flush(30)
+    assert told == ["big", "huge"]
+    assert writer.pending == 0
+    assert [r.id for r in records(path)] == ["a", "answer", "second"]
+
+
+def test_a_bug_is_told_once_for_a_call(make: Make, entry: EntryOf) -> None:
+    writer = make(linger=60.0)
+    gate(writer).broken = RuntimeError("a bug")
+    told: list[str] = []
+    request = writer.post(entry("a"), lambda error: told.append(str(error)))
+    writer.post(entry("b"), lambda error: told.append(str(error)), after=request)
+    with pytest.raises(SpoolError, match="a bug"):
+        writer.flush(30)
+    assert len(told) == 1 and "a bug" in told[0]
+
+
+def test_what_is_refused_at_once_is_told_at_once(make: Make, entry: EntryOf) -> None:
+    writer = make(max_pending=10)
+    told: list[SpoolError] = []
+    request = writer.post(entry("a", 100), told.append)
+    assert request.failed and len(told) == 1 and isinstance(told[0], SpoolFull)
+
+
+def test_an_ended_job_holds_nothing(make: Make, entry: EntryOf) -> None:
+    """Or each call of a proxy would be a ring that only the garbage collector can take apart."""
+
+    class Call:
+        job: Job | None = None
+
+        def refused(self, error: SpoolError) -> None:
+            raise AssertionError from error
+
+    writer = make()
+    call = Call()
+    call.job = writer.post(entry("a"), call.refused)
+    writer.flush(30)
+    gone = weakref.ref(call)
+    gc.disable()
+    try:
+        del call
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_what_waits_in_memory_is_bounded(make: Make, entry: EntryOf, path: Path, records: Read) -> None:

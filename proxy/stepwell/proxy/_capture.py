@@ -12,7 +12,6 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from functools import partial, wraps
 from typing import Concatenate, ParamSpec
 
@@ -22,7 +21,7 @@ from stepwell.errors import StepwellError
 from stepwell.exchange import End, Request, Response, request_entry, response_entry
 from stepwell.proxy._flows import Call
 from stepwell.proxy._tee import Tee
-from stepwell.spool import Entry, SpoolWriter
+from stepwell.spool import SpoolWriter
 
 _log = logging.getLogger(__name__)
 
@@ -82,8 +81,7 @@ class Capture:
             engine=call.route.engine if call.route else None,
             added=added,
         )
-        call.recorded = self._writer.submit(entry)
-        call.recorded.add_done_callback(partial(self._check, call))
+        call.recorded = self._writer.post(entry, partial(self.lose, call))
 
     def tee(self, call: Call) -> Tee:
         """What keeps the answer's bytes."""
@@ -107,16 +105,7 @@ class Capture:
             error=_QUOTED.sub("…", error)[:500] if error else None,
             truncated=tee.truncated,
         )
-        # An answer whose request was refused would be of no use: it waits for the request's fate, which is usually long known.
-        recorded.add_done_callback(partial(self._answer, call, response_entry(call.exchange_id, answered)))
-
-    def _answer(self, call: Call, answer: Entry, recorded: Future[list[int]]) -> None:
-        if recorded.exception() is None:
-            self._writer.submit(answer).add_done_callback(partial(self._check, call))
-
-    def _check(self, call: Call, written: Future[list[int]]) -> None:
-        if error := written.exception():
-            self.lose(call, error)
+        self._writer.post(response_entry(call.exchange_id, answered), partial(self.lose, call), after=recorded)
 
     def take_lost(self, trajectory_id: str) -> int:
         """How many calls of a trajectory were lost since this was last asked."""

@@ -116,8 +116,6 @@ class Control:
             raise
 
     def _marks(self) -> dict[str, int]:
-        # The second flush is for answers that were submitted when the first saw their requests written.
-        self._writer.flush(_FLUSH_SECONDS)
         self._writer.flush(_FLUSH_SECONDS)
         return marks(self._folder)
 

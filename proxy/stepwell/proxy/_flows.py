@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from dataclasses import dataclass
 
 from mitmproxy import connection, http
@@ -12,6 +11,7 @@ from mitmproxy import connection, http
 from stepwell.exchange import Dialect
 from stepwell.proxy._config import Route
 from stepwell.proxy._tee import Tee
+from stepwell.spool import Job
 
 
 @dataclass(slots=True, eq=False)
@@ -30,8 +30,8 @@ class Call:
     response: http.Response | None = None
     tee: Tee | None = None
     exchange_id: str = ""
-    recorded: Future[list[int]] | None = None
-    """The request's place in the spool; None while it is not forwarded."""
+    recorded: Job | None = None
+    """The request on its way to the spool; None while it is not forwarded."""
 
 
 class Flows:

@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 _PREVIOUS_SECONDS = 15.0
 """How long the spool of a previous proxy that is still shutting down is waited for."""
 _FLUSH_SECONDS = 30.0
-_LINGER = 0.05
+_LINGER = 0.1
 """Seconds of calls that share one commit to the disk, which costs as much as the call itself."""
 
 Ready = Callable[[dict[str, int]], None]
@@ -165,8 +165,6 @@ def _hear_signals(loop: asyncio.AbstractEventLoop, stop: asyncio.Event, hurry: a
 
 def _close(writer: SpoolWriter) -> None:
     try:
-        # The second flush is for answers that were submitted when the first saw their requests written.
-        writer.flush(_FLUSH_SECONDS)
         writer.flush(_FLUSH_SECONDS)
     except (SpoolError, TimeoutError) as error:
         _log.error("the last calls may be unrecorded: %s", str(error) or "the disk does not keep up")

@@ -14,6 +14,7 @@ Standard library only; local disk only (SQLite's locks are not to be trusted on 
 from stepwell.spool._cursor import read_cursor, write_cursor
 from stepwell.spool._folder import adopt, marks, readers
 from stepwell.spool._format import LOST, Entry, Record
+from stepwell.spool._job import Job
 from stepwell.spool._lock import ProcessLock
 from stepwell.spool._reader import SpoolReader
 from stepwell.spool._spool import Spool
@@ -22,6 +23,7 @@ from stepwell.spool._writer import SpoolWriter
 __all__ = [
     "LOST",
     "Entry",
+    "Job",
     "ProcessLock",
     "Record",
     "Spool",

@@ -6,12 +6,12 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 
 from stepwell.errors import SpoolError, SpoolFull
 from stepwell.spool._format import Entry
+from stepwell.spool._job import Job
 from stepwell.spool._spool import Spool
 
 _log = logging.getLogger(__name__)
@@ -22,25 +22,12 @@ _TRIM = 2000
 _WARN_EVERY = 60.0
 
 
-@dataclass(slots=True)
-class _Job:
-    entries: Sequence[Entry]
-    size: int
-    done: Future[list[int]] = field(default_factory=Future)
-
-    def __post_init__(self) -> None:
-        # Once submitted it will be written: whoever stops waiting for it (an event loop cancels what it wraps) must not
-        # leave a future that the writer cannot answer any more.
-        self.done.set_running_or_notify_cancel()
-
-
 class SpoolWriter:
     """Owns a `Spool` and its thread.
 
-    `submit` never blocks: what the disk cannot take at once waits in memory up to `max_pending` bytes, beyond which it is refused.
-    The future ends when the entries are durable. `cursor`, when given, is asked about once a second up to which number everything
-    is in the warehouse, and what lies below is dropped. `linger` seconds are waited for company before a transaction: a trickle of
-    single entries otherwise costs one commit each.
+    Neither `submit` nor `post` blocks: what the disk cannot take at once waits in memory up to `max_pending` bytes, beyond which it
+    is refused. `cursor`, when given, is asked about once a second up to which number everything is in the warehouse, and what lies
+    below is dropped. What was posted waits `linger` seconds for company: a trickle of single entries otherwise costs one commit each.
     """
 
     def __init__(
@@ -63,7 +50,8 @@ class SpoolWriter:
         self._next_trim = 0.0
         self._more_to_trim = False
         self._next_warning = 0.0
-        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._hurry = threading.Event()
+        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"spool-{spool.path.stem}", daemon=True)
         self._thread.start()
 
@@ -73,16 +61,32 @@ class SpoolWriter:
         return self._pending
 
     def submit(self, *entries: Entry) -> Future[list[int]]:
-        """Queue `entries` as one unit. The future gives their running numbers, or raises `SpoolFull` or `SpoolError`.
+        """Queue `entries` as one unit, for someone who waits: what is queued is written at once.
 
-        It cannot be cancelled: what was submitted is written.
+        The future ends when the entries are durable and gives their running numbers, or raises `SpoolFull` or `SpoolError`. It cannot
+        be cancelled: what was submitted is written.
         """
-        job = _Job(entries, sum(entry.size for entry in entries))
-        if error := self._queued(job):
-            job.done.set_exception(error)
-        return job.done
+        done: Future[list[int]] = Future()
+        # Whoever stops waiting for it (an event loop cancels what it wraps) must not leave a future that cannot be answered any more.
+        done.set_running_or_notify_cancel()
+        self._add(Job(entries, written=done.set_result, refused=done.set_exception))
+        self._hurry.set()
+        return done
 
-    def _queued(self, job: _Job) -> SpoolError | None:
+    def post(self, entry: Entry, refused: Callable[[SpoolError], None], after: Job | None = None) -> Job:
+        """Queue `entry`, for someone who need only know when it is refused: `refused` is called then, on the writer's thread or here.
+
+        `after` is what an earlier call gave: if that was refused, this is dropped without a word.
+        """
+        job = Job((entry,), refused=refused, after=after)
+        self._add(job)
+        return job
+
+    def _add(self, job: Job) -> None:
+        if error := self._queued(job):
+            job.refuse(error)
+
+    def _queued(self, job: Job) -> SpoolError | None:
         """Queue it, or say why not. Under the lock: nothing may come to stand behind the end of the queue."""
         with self._lock:
             if self._closed:
@@ -108,6 +112,7 @@ class SpoolWriter:
         with self._lock:
             self._closed = True
             self._queue.put(None)
+        self._hurry.set()
         self._thread.join()
 
     def _run(self) -> None:
@@ -119,13 +124,14 @@ class SpoolWriter:
             self._housekeep()
         self.spool.close()
 
-    def _collect(self) -> tuple[list[_Job], bool]:
+    def _collect(self) -> tuple[list[Job], bool]:
         """What is queued, up to one transaction's worth; False when told to stop."""
-        jobs: list[_Job] = []
+        jobs: list[Job] = []
         try:
             job = self._queue.get(timeout=_TRIM_EVERY if not self._more_to_trim else 0.001)
             if self._linger and job is not None:
-                time.sleep(self._linger)
+                self._hurry.wait(self._linger)
+                self._hurry.clear()  # before taking what is queued: who comes later hurries the next one
             while job is not None:
                 jobs.append(job)
                 if len(jobs) >= _BATCH:
@@ -135,7 +141,8 @@ class SpoolWriter:
             return jobs, True
         return jobs, False
 
-    def _write(self, jobs: list[_Job]) -> None:
+    def _write(self, jobs: list[Job]) -> None:
+        jobs = self._useful(jobs)
         try:
             numbers = self.spool.append([entry for job in jobs for entry in job.entries])
         except SpoolError as error:
@@ -148,28 +155,38 @@ class SpoolWriter:
             self._leave(jobs)
             start = 0
             for job in jobs:
-                job.done.set_result(numbers[start : start + len(job.entries)])
-                start += len(job.entries)
+                count = len(job.entries)
+                job.end(numbers[start : start + count])
+                start += count
 
-    def _write_singly(self, jobs: list[_Job], error: SpoolError) -> None:
+    def _write_singly(self, jobs: list[Job], error: SpoolError) -> None:
         """A batch was refused: one oversized neighbour must not take the others with it."""
         if len(jobs) == 1:
             self._refuse(jobs[0], error)
             return
         for job in jobs:
+            if not self._useful([job]):
+                continue
             try:
                 numbers = self.spool.append(job.entries)
             except SpoolError as single:
                 self._refuse(job, single)
             else:
                 self._leave([job])
-                job.done.set_result(numbers)
+                job.end(numbers)
 
-    def _refuse(self, job: _Job, error: SpoolError) -> None:
+    def _useful(self, jobs: list[Job]) -> list[Job]:
+        """Those worth writing; the others are let go."""
+        for job in jobs:
+            if job.useless:
+                self._refuse(job, SpoolError("what it belongs to was refused"))
+        return [job for job in jobs if not job.failed]
+
+    def _refuse(self, job: Job, error: SpoolError) -> None:
         self._leave([job])
-        job.done.set_exception(error)
+        job.refuse(error)
 
-    def _leave(self, jobs: list[_Job]) -> None:
+    def _leave(self, jobs: list[Job]) -> None:
         """They are in memory no more. Before their futures end, so that whoever waited finds the room it was promised."""
         with self._lock:
             self._pending -= sum(job.size for job in jobs)
