@@ -33,6 +33,10 @@ DEADLINE = 240.0
 
 Row = dict[str, Any]
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Tests started in the background of a shell ignore Ctrl-C, and so would, by inheritance, the stacks that they want to stop by it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 def eventually(condition: Callable[[], Any], what: str, pause: float = 0.05) -> Any:
     """What `condition` returns, once that is something."""
