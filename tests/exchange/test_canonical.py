@@ -6,12 +6,20 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepwell.exchange import canonical
 from stepwell.exchange._canonical import is_part
-from stepwell.exchange.canonical import canonical_message, canonical_messages, following_key, prefix_keys, text_of
+from stepwell.exchange.canonical import (
+    canonical_message,
+    canonical_messages,
+    chained_keys,
+    compared,
+    following_key,
+    prefix_keys,
+    text_of,
+)
 
 Chat = dict[str, Any]
 
@@ -33,7 +41,12 @@ def image(url: str, **more: Any) -> Chat:
     return {"type": "image_url", "image_url": {"url": url}, **more}
 
 
+def server_tool(**extra: Any) -> Chat:
+    return {"type": "server_tool", "name": "web_search", "extra": extra}
+
+
 TEXT = {"type": "text", "text": "hi"}
+BILLING = "x-anthropic-billing-header:"
 MARK = {"cache_control": {"type": "ephemeral"}}
 SAME: dict[str, tuple[Chat, Chat]] = {
     "a text and one part": (user("hi"), user([TEXT])),
@@ -75,6 +88,46 @@ SAME: dict[str, tuple[Chat, Chat]] = {
         {"role": "tool", "tool_call_id": "c1", "content": ""},
         {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": ""}]},
     ),
+    "a thought in the text": (
+        {"role": "assistant", "content": "<think>\nhm\n</think>\n\n42"},
+        {"role": "assistant", "content": "42"},
+    ),
+    "a thought whose beginning the template wrote": (
+        {"role": "assistant", "content": "hm,\nso\n</think>\n\n42"},
+        {"role": "assistant", "content": "42"},
+    ),
+    "a thought in the text and one aside": (
+        {"role": "assistant", "content": "<think>hm</think>42"},
+        {"role": "assistant", "content": "42", "reasoning_content": "hm"},
+    ),
+    "Claude Code's count of requests": (
+        {"role": "system", "content": [{"type": "text", "text": f"{BILLING} cch=1f; cc_prev_req=a1;"}, TEXT]},
+        {"role": "system", "content": [{"type": "text", "text": f"{BILLING} cch=2e; cc_is_subagent=true;"}, TEXT]},
+    ),
+    "the same in one text": (
+        {"role": "system", "content": f"{BILLING} cc_version=2.1; cch=1f;\nhi"},
+        {"role": "system", "content": f"{BILLING} cc_version=2.1; cch=2e\nhi"},
+    ),
+    "a result in gemini-cli's wrapper": (
+        {"role": "tool", "content": '{"output":"<untrusted_context>\\n4\\n2\\n</untrusted_context>"}'},
+        {"role": "tool", "content": '{"output":"4\\n2"}'},
+    ),
+    "the same as plain text": (
+        {"role": "tool", "content": "<untrusted_context>\n42\n</untrusted_context>"},
+        {"role": "tool", "content": "42"},
+    ),
+    "an image of the same bytes": (
+        user([image("data:image/png;base64,aGk=")]),
+        user([image("data:image/png;base64,aGk=", **MARK)]),
+    ),
+    "the bytes of an image in another alphabet": (
+        user([image("data:image/png;base64,--__")]),
+        user([image("data:image/png;base64,++//")]),
+    ),
+    "a server's tool, its mark moved": (
+        {"role": "assistant", "content": [server_tool(id="s1")]},
+        {"role": "assistant", "content": [server_tool(id="s1", status="completed", **MARK)]},
+    ),
     "a legacy result": (
         {"role": "tool", "tool_call_id": "c1", "content": "42"},
         {"role": "function", "name": "f", "content": "42"},
@@ -98,6 +151,42 @@ DIFFERENT: dict[str, tuple[Chat, Chat]] = {
         {"role": "tool", "tool_call_id": "c", "content": "2"},
     ),
     "text and a call of that text": (user("hi"), call("hi")),
+    "images of other bytes": (user([image("data:image/png;base64,aGk=")]), user([image("data:image/png;base64,aGo=")])),
+    "an image's bytes and another kind's": (
+        user([{"type": "image", "hash": "sha256:1"}]),
+        user([{"type": "audio", "hash": "sha256:1"}]),
+    ),
+    "what follows the thought": (
+        {"role": "assistant", "content": "<think>hm</think>42"},
+        {"role": "assistant", "content": "<think>hm</think>43"},
+    ),
+    "a thought that is spoken of": (
+        {"role": "assistant", "content": "a </think> b"},
+        {"role": "assistant", "content": "c </think> b"},
+    ),
+    "a thought in what a user says": (user("<think>hm</think>42"), user("42")),
+    "a count of requests in what a user says": (user(f"{BILLING} cch=1;"), user(f"{BILLING} cch=2;")),
+    "what follows the count of requests": (
+        {"role": "system", "content": f"{BILLING} cch=1;You are A"},
+        {"role": "system", "content": f"{BILLING} cch=1;You are B"},
+    ),
+    "a wrapper in what a user says": (user("<untrusted_context>\n42\n</untrusted_context>"), user("42")),
+    "what is in the wrapper": (
+        {"role": "tool", "content": "<untrusted_context>\n42\n</untrusted_context>"},
+        {"role": "tool", "content": "<untrusted_context>\n43\n</untrusted_context>"},
+    ),
+    "another call of a server's tool": (
+        {"role": "assistant", "content": [server_tool(id="s1")]},
+        {"role": "assistant", "content": [server_tool(id="s2")]},
+    ),
+    "a server's tool and its result": (
+        {"role": "assistant", "content": [server_tool(id="s1", type="web_search_call")]},
+        {"role": "assistant", "content": [server_tool(tool_use_id="s1", type="web_search_result")]},
+    ),
+    "a server's tool without an id": (
+        {"role": "assistant", "content": [server_tool(code="1")]},
+        {"role": "assistant", "content": [server_tool(code="2")]},
+    ),
     "order of parts": (user([TEXT, image("u")]), user([image("u"), TEXT])),
 }
 
@@ -165,6 +254,63 @@ def test_arguments_are_the_same_however_they_are_written(arguments: dict[str, An
     assert len({keys(call(text))[0] for text in written}) == 1
 
 
+parts = st.one_of(
+    st.builds(lambda text: {"type": "text", "text": text}, st.text(max_size=8)),
+    st.builds(lambda digest: {"type": "image", "hash": digest}, st.sampled_from("ab")),
+    st.builds(lambda id_: server_tool(id=id_), st.sampled_from("ab")),
+    st.builds(
+        lambda text: {"type": "tool_call", "id": "c", "name": "f", "arguments": text}, st.sampled_from(["{}", "1"])
+    ),
+)
+talks = st.lists(
+    st.builds(
+        lambda role, content: {"role": role, "content": content},
+        st.sampled_from(["user", "assistant", "system"]),
+        st.lists(parts, max_size=3),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+def plainly(message: Chat) -> Any:
+    """What a message says, neighbouring texts as one."""
+    said: list[Any] = []
+    for part in message["content"]:
+        if part["type"] == "text" and said and isinstance(said[-1], str):
+            said[-1] += part["text"]
+        else:
+            said.append(part["text"] if part["type"] == "text" else sorted(part.items(), key=str))
+    return [message["role"], [value for value in said if value != ""]]
+
+
+@settings(max_examples=200, deadline=None)
+@given(talks, talks)
+def test_keys_are_equal_when_the_same_was_said_and_only_then(one: list[Chat], other: list[Chat]) -> None:
+    same = list(map(plainly, one)) == list(map(plainly, other))
+    assert (prefix_keys(one)[-1] == prefix_keys(other)[-1]) is same
+
+
+@settings(max_examples=100, deadline=None)
+@given(talks, st.text(st.characters(exclude_characters=";\n", codec="utf-8"), max_size=9))
+def test_what_clients_add_between_turns_changes_no_key(talk: list[Chat], count: str) -> None:
+    def marked(message: Chat) -> Chat:
+        content = [{**part, "extra": {**part.get("extra", {}), **MARK}} for part in message["content"]]
+        if message["role"] == "system":
+            content.insert(0, {"type": "text", "text": f"{BILLING} cch={count}; cc_prev_req={count};"})
+        if message["role"] == "assistant":
+            content.insert(0, {"type": "reasoning", "text": count, "signature": "s"})
+        return {**message, "content": content, "extra": {"id": count}}
+
+    assert prefix_keys(map(marked, talk)) == prefix_keys(talk)
+
+
+def test_any_text_of_an_answer_is_compared_without_going_over_it_again_and_again() -> None:
+    """Patterns that fail late: in time that grows with the square of the length these would take hours."""
+    for text in ("<think>" * 50_000, "\n</think>" * 50_000, "a\n" * 200_000 + "</think>", " " * 300_000 + "</think>"):
+        assert len(keys({"role": "assistant", "content": text})) == 1
+
+
 @given(st.text())
 def test_any_argument_text_has_a_key(text: str) -> None:
     assert keys(call(text)) == keys(call(text))
@@ -195,7 +341,19 @@ def test_parts_are_known_by_what_their_type_promises(part: object, answer: bool)
     assert is_part(part) is answer
 
 
+def test_keys_can_be_continued_from_forms() -> None:
+    messages = canonical_messages([user("a"), call(), user("b")])
+    forms = [compared(message) for message in messages]
+    whole = prefix_keys(messages)
+    assert chained_keys(b"", forms) == whole
+    assert chained_keys(whole[0], forms[1:]) == whole[1:]
+    assert chained_keys(b"elsewhere", forms)[-1] != whole[-1]
+
+
 def test_the_public_names_are_all_there() -> None:
     assert sorted(canonical.__all__) == sorted(
-        ["Message", "Part", "canonical_message", "canonical_messages", "following_key", "prefix_keys", "text_of"]
+        [
+            *("Message", "Part", "canonical_message", "canonical_messages"),
+            *("chained_keys", "compared", "following_key", "prefix_keys", "text_of"),
+        ]
     )

@@ -42,7 +42,11 @@ def test_parts_of_every_kind_keep_what_they_carry() -> None:
         {"type": "text", "text": "plain"},
         {"type": "text", "text": "a", "extra": {"cache_control": {"type": "ephemeral"}}},
         {"type": "image", "extra": {"image_url": {"url": "data:x"}}},
-        {"type": "audio", "extra": {"input_audio": {"data": "eA==", "format": "wav"}}},
+        {
+            "type": "audio",
+            "hash": "sha256:2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881",
+            "extra": {"input_audio": {"data": "eA==", "format": "wav"}},
+        },
         {"type": "file", "extra": {"file": {"file_id": "f"}}},
         {"type": "refusal", "text": "no"},
         {"type": "reasoning", "text": "hm"},
@@ -58,7 +62,7 @@ def test_an_answer_in_the_order_in_which_it_is_said() -> None:
             "role": "assistant",
             "content": "so",
             "reasoning_content": "hm",
-            "reasoning": "ignored, the same again",
+            "reasoning": "hm",
             "refusal": "no",
             "tool_calls": [
                 {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1'}},
@@ -72,7 +76,7 @@ def test_an_answer_in_the_order_in_which_it_is_said() -> None:
     assert message == {
         "role": "assistant",
         "content": [
-            {"type": "reasoning", "text": "hm", "extra": {"name": "reasoning_content"}},
+            {"type": "reasoning", "text": "hm", "extra": {"name": "reasoning_content", "also": ["reasoning"]}},
             {"type": "text", "text": "so"},
             {"type": "refusal", "text": "no"},
             {"type": "tool_call", "id": "c1", "name": "f", "arguments": '{"a": 1'},  # cut: the text stays as it is
@@ -80,6 +84,44 @@ def test_an_answer_in_the_order_in_which_it_is_said() -> None:
             {"type": "tool_call", "id": "c3", "name": "h", "arguments": '{"b":[1]}'},
         ],
         "extra": {"annotations": [1]},
+    }
+
+
+def test_two_different_thoughts_are_both_kept() -> None:
+    message = canonical_message({"role": "assistant", "reasoning_content": "a", "reasoning": "b"})
+    assert message["content"] == [
+        {"type": "reasoning", "text": "a", "extra": {"name": "reasoning_content"}},
+        {"type": "reasoning", "text": "b", "extra": {"name": "reasoning"}},
+    ]
+
+
+def test_what_a_call_carries_beside_its_function_is_kept() -> None:
+    signed = {"google": {"thought_signature": "c2ln"}}
+    message = canonical_message(
+        {
+            "role": "assistant",
+            "tool_calls": [
+                {"id": "a", "type": "function", "extra_content": signed, "function": {"name": "f", "strict": True}},
+                {"id": "b", "type": "builtin_function", "function": {"name": "$web_search", "arguments": "{}"}},
+                {"id": "c", "custom": {"name": "g", "input": "x"}},
+            ],
+            "function_call": {"name": "h", "arguments": "{}"},
+        }
+    )
+    assert [part.get("extra") for part in message["content"]] == [
+        {"extra_content": signed, "function": {"strict": True}},
+        {"type": "builtin_function"},
+        {"type": "custom"},
+        {"field": "function_call"},
+    ]
+
+
+def test_fields_of_a_type_the_api_does_not_know_are_kept_as_they_are() -> None:
+    fields = {"reasoning": {"effort": 1}, "refusal": ["no"], "tool_call_id": "c", "name": "n", "audio": {"id": "a"}}
+    assert canonical_message({"role": "user", "content": "", **fields}) == {
+        "role": "user",
+        "content": [],
+        "extra": fields,
     }
 
 
@@ -99,7 +141,8 @@ def test_results_of_tools_and_of_functions() -> None:
         "content": [{"type": "tool_result", "id": "c1", "content": [{"type": "text", "text": "42"}]}],
     }
     function = canonical_message({"role": "function", "name": "f", "content": "42"})
-    assert function["role"] == "tool" and function["content"][0]["id"] == "f"
+    assert function["role"] == "tool" and function["extra"] == {"role": "function", "name": "f"}
+    assert function["content"][0]["id"] == "f" and function["content"][0]["extra"] == {"by": "name"}
     nameless = canonical_message({"role": "tool", "content": [{"type": "text", "text": "42"}]})
     assert nameless["content"][0]["type"] == "tool_result"
 

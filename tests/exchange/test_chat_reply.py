@@ -98,6 +98,24 @@ def test_a_streamed_answer(stream: Stream) -> None:
     )
 
 
+def test_a_character_cut_in_two_halves_is_whole_in_texts_and_arguments(stream: Stream) -> None:
+    call = {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": '{"a": "\ud83d'}}]}
+    rest = {"tool_calls": [{"index": 0, "function": {"arguments": '\ude00"}'}}]}
+    said = [{"content": "a\ud83d"}, {"content": "\ude00b\ud83d"}, call, rest]
+    message = read(stream(*map(chunk, said), chunk(None, 0, "stop"))).choices[0]["message"]
+    assert message["content"] == "a😀b\ufffd"
+    assert message["tool_calls"][0]["function"]["arguments"] == '{"a": "😀"}'
+
+
+def test_what_came_before_something_absurd_stands_where_the_stream_was_cut(stream: Stream) -> None:
+    absurd: list[Any] = [5, {"choices": 5}, {"choices": [{"delta": {"tool_calls": 5}}]}]
+    for data in absurd:
+        body = stream(chunk({"content": "a"}), data, done=False)
+        assert read(body, end="client_disconnect").choices[0]["message"] == {"content": "a"}
+        with pytest.raises(Unparseable):
+            read(body)
+
+
 def test_usage_comes_with_no_choice_and_its_last_value_counts(stream: Stream) -> None:
     usage = [{"id": "r", "choices": [], "usage": {"completion_tokens": number}} for number in (1, 2)]
     assert read(stream(chunk({"content": "a"}, finish="stop"), *usage)).root["usage"] == {"completion_tokens": 2}

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepwell.exchange._chat_tokens import Tokens, policy_of, tokens_of
+from stepwell.exchange._chat_tokens import policy_of, tokens_of
+from stepwell.exchange._generation import Tokens
 
 
 def logprobs(*entries: Any) -> dict[str, Any]:

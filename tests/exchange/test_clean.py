@@ -25,6 +25,23 @@ def test_credentials_and_strangers_are_left_out(name: str) -> None:
     assert kept_headers([(name, SECRET)]) == []
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("x-stepwell-trajectory", "x-stepwell-policy-version", "x-stepwell-meta-run_2", "X-Stepwell-Meta-Env.Name"),
+        *("session_id", "session-id", "x-session-id", "conversation_id", "thread-id", "x-parent-session-id"),
+        *("amz-sdk-request", "x-stainless-retry-count", "x-codex-turn-metadata", "x-claude-code-agent-id"),
+    ],
+)
+def test_what_says_whose_call_it_is_is_kept(name: str) -> None:
+    assert kept_headers([(name, "v")]) == [(name.lower(), "v")]
+
+
+@pytest.mark.parametrize("name", ["x-stepwell-meta-api_key", "x-stepwell-meta-my-token", "x-stepwell-meta-secret"])
+def test_a_secret_is_none_of_anybodys_metadata(name: str) -> None:
+    assert kept_headers([(name, SECRET)]) == []
+
+
 def test_what_says_how_to_read_the_exchange_is_kept_in_order() -> None:
     headers = [
         ("Content-Type", "application/json"),

@@ -9,9 +9,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import brotli
 import pytest
+import zstandard
 
-from stepwell.exchange import Exchange, Request, Response, Unparseable, parse
+from stepwell.exchange import Exchange, Request, Response, Unparseable, dialect_for, parse
 from stepwell.sdk.records import Step
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
@@ -92,6 +94,34 @@ def compare(step: Step, choice: dict[str, Any], name: str) -> None:
     assert step.finish_reason == (choice["finish_reason"] or None)
 
 
+def second_opinions() -> dict[str, dict[str, Any]]:
+    """By recording, what the tests of the client library that made it say of it."""
+    if not NAMES:
+        return {}
+    lines = map(json.loads, (CORPUS / "MANIFEST.jsonl").read_text(encoding="utf8").splitlines())
+    names = ((line["id"].removeprefix("openai_chat/"), line.get("expected")) for line in lines)
+    return {name: expected for name, expected in names if expected and name in NAMES}
+
+
+@pytest.mark.parametrize(("name", "wanted"), second_opinions().items())
+def test_the_clients_own_tests_agree(name: str, wanted: dict[str, Any]) -> None:
+    _, exchange = load(name)
+    step = parse(exchange)[0]
+    assert step.response is not None
+    parts = step.response["content"]
+    if wanted.get("text") is not None:
+        assert text(parts, "text") == wanted["text"]
+    assert text(parts, "refusal") == wanted.get("refusal", "")
+    if thoughts := [thought for thought in wanted["thinking"] if thought]:
+        assert text(parts, "reasoning") == "".join(thoughts)
+    calls = [part for part in parts if part["type"] == "tool_call"]
+    assert [(call["name"], argument(call["arguments"]), call["id"]) for call in calls] == [
+        (call["name"], argument(call["args"]), call["id"]) for call in wanted["tool_calls"]
+    ]
+    if reason := wanted.get("provider_finish_reason"):
+        assert step.finish_reason == reason
+
+
 def once(function: str, name: str) -> str:
     return function[: len(function) // 2] if name == NAME_SAID_TWICE else function
 
@@ -129,25 +159,25 @@ def test_no_line_end_and_no_coding_changes_a_step(name: str) -> None:
         pytest.skip("nothing to compare with")
     plain = parse(exchange)
     assert parse(exchange) == plain
-    for body in variants(exchange.response.body):
-        headers = [*exchange.response.headers]
-        if body.startswith(b"\x1f\x8b"):
-            headers.append(("content-encoding", "gzip"))
+    for coding, body in variants(exchange.response.body):
+        headers = [*exchange.response.headers, *([("content-encoding", coding)] if coding else [])]
         other = Response(exchange.response.status, headers, body, "complete", 2)
         again = parse(Exchange(exchange.id, exchange.dialect, exchange.request, other))
         assert [comparable(step) for step in again] == [comparable(step) for step in plain]
 
 
-def variants(body: bytes) -> list[bytes]:
-    if not body.startswith(b"data:"):
-        return [gzip.compress(body)]
-    lines = body.replace(b"\r\n", b"\n")
-    return [
-        gzip.compress(body),
-        lines.replace(b"\n", b"\r\n"),
-        lines.replace(b"\n", b"\r"),
-        lines.replace(b"data: ", b"data:"),
+def variants(body: bytes) -> list[tuple[str, bytes]]:
+    """The body in other codings, a stream with other line ends as well."""
+    packed = [
+        ("gzip", gzip.compress(body)),
+        ("br", brotli.compress(body, quality=1)),
+        ("zstd", zstandard.compress(body)),
     ]
+    if not body.startswith(b"data:"):
+        return packed
+    lines = body.replace(b"\r\n", b"\n")
+    others = [lines.replace(b"\n", b"\r\n"), lines.replace(b"\n", b"\r"), lines.replace(b"data: ", b"data:")]
+    return [*packed, *(("", other) for other in others)]
 
 
 def comparable(step: Step) -> dict[str, Any]:
@@ -165,3 +195,50 @@ def test_a_recording_cut_anywhere_is_never_a_crash_nor_taken_for_whole(name: str
         part = Response(exchange.response.status, exchange.response.headers, body[:cut], "client_disconnect", 2)
         for step in parse(Exchange(exchange.id, exchange.dialect, exchange.request, part)):
             assert step.status != "ok" or step.finish_reason is not None or b"[DONE]" in body[:cut]
+
+
+@each
+def test_the_request_and_the_answer_come_back(name: str) -> None:
+    raw, exchange = load(name)
+    if name in UNPARSEABLE:
+        pytest.skip("no exchange")
+    steps, dialect = parse(exchange), dialect_for("POST", "/chat/completions")
+    assert dialect is not None
+    if raw["request"]:
+        asked = json.loads(exchange.request.body)
+        assert same(dialect.request_of(steps[0])) == same(asked)
+    answered = json.loads(json.dumps(dialect.answer_of(steps)))
+    body = gzip.decompress(exchange.response.body) if exchange.response.body[:1] == b"\x1f" else exchange.response.body
+    if body.startswith(b"{"):
+        assert same(answered) == same(json.loads(body))
+    elif steps[0].status != "error":  # a stream: as the plain answer that it adds up to, it is the same steps
+        plain = Response(200, [], json.dumps(answered).encode(), "complete", 2)
+        again = parse(Exchange(exchange.id, exchange.dialect, exchange.request, plain))
+        assert [meaning(step) for step in again] == [meaning(step) for step in steps]
+
+
+def meaning(step: Step) -> dict[str, Any]:
+    return step.model_dump(exclude={"extra": {"response": {"object"}}, "first_token_at": True, "finished_at": True})
+
+
+def same(value: Any, key: str = "") -> Any:
+    """A body without what means nothing: null or empty fields, one text as a list, arguments by their value, a text cut in pieces."""
+    if key == "arguments":
+        return argument(value)
+    if isinstance(value, list):
+        return [same(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {name: same(inner, name) for name, inner in value.items()}
+    kept = {name: inner for name, inner in kept.items() if inner or (inner is not None and name not in MAY_BE_EMPTY)}
+    if kept == {"role": "assistant"}:
+        return {}  # a filtered choice comes without a message
+    if isinstance(parts := kept.get("content"), list) and [part.keys() for part in parts] == [{"type", "text"}]:
+        kept["content"] = parts[0]["text"]
+    if isinstance(thoughts := kept.get("thinking"), list):
+        kept["thinking"] = "".join(thought["text"] for thought in thoughts)
+    return kept
+
+
+MAY_BE_EMPTY = {"id", "message", "role", "finish_reason", "reasoning", "reasoning_content", "refusal", "content",
+                "tool_calls", "function_call", "thinking"}  # fmt: skip

@@ -29,9 +29,42 @@ RAW = json.dumps(BODY).encode()
         ("POST", "/chat/completions?api-version=2024", "openai.chat"),
         ("POST", "/openai/deployments/gpt/chat/completions?x=/y", "openai.chat"),
         ("GET", "/v1/chat/completions", None),
-        ("POST", "/v1/completions", None),
         ("POST", "/v1/models?x=/chat/completions", None),
         ("POST", "/v1/chat/completions/123", None),
+        ("POST", "/v1/completions", "openai.completions"),
+        ("POST", "/v1/responses", "openai.responses"),
+        ("WEBSOCKET", "/v1/responses", "openai.responses"),
+        ("POST", "/backend-api/codex/responses", "openai.responses"),
+        ("POST", "/openai/v1/responses?api-version=preview", "openai.responses"),
+        ("GET", "/v1/responses", None),
+        ("GET", "/v1/responses/resp_1", None),
+        ("POST", "/v1/responses/resp_1/cancel", None),
+        ("POST", "/v1/responses/compact", None),
+        ("POST", "/v1/responses/input_tokens", None),
+        ("POST", "/v1/messages?beta=true", "anthropic.messages"),
+        ("POST", "/v1/projects/p/locations/l/publishers/anthropic/models/m:streamRawPredict", "anthropic.messages"),
+        ("POST", "/v1/messages/count_tokens", None),
+        ("POST", "/v1/messages/batches", None),
+        ("POST", "/v1beta/models/gemini-pro:generateContent", "gemini"),
+        ("POST", "/v1beta/models/gemini-pro:streamGenerateContent?alt=sse", "gemini"),
+        ("POST", "/v1/projects/p/locations/l/publishers/google/models/m:generateContent", "gemini"),
+        ("POST", "/v1beta/models/gemini-pro:countTokens", None),
+        ("POST", "/v1beta/models/embedding-001:embedContent", None),
+        ("POST", "/v1beta/models/embedding-001:batchEmbedContents", None),
+        ("POST", "/api/chat", "ollama.chat"),
+        ("POST", "/api/generate", "ollama.generate"),
+        ("POST", "/api/embed", None),
+        ("POST", "/api/show", None),
+        ("POST", "/model/us.anthropic.claude%3A0/converse", "bedrock.converse"),
+        ("POST", "/model/us.anthropic.claude%3A0/converse-stream", "bedrock.converse"),
+        ("POST", "/model/us.anthropic.claude%3A0/invoke", "bedrock.invoke"),
+        ("POST", "/model/us.anthropic.claude%3A0/invoke-with-response-stream", "bedrock.invoke"),
+        ("POST", "/model/us.anthropic.claude%3A0/count-tokens", None),
+        ("POST", "/v1/embeddings", None),
+        ("POST", "/v1/images/generations", None),
+        ("POST", "/v1/traces/ingest", None),
+        ("POST", "/oauth/token", None),
+        ("POST", "/mcp", None),
         ("POST", "", None),
     ],
 )
@@ -41,7 +74,18 @@ def test_the_dialect_of_a_call(method: str, path: str, name: str | None) -> None
 
 
 def test_all_dialects_are_named() -> None:
-    assert dialects() == ("openai.chat",)
+    assert set(dialects()) == {
+        "anthropic.messages",
+        "bedrock.converse",
+        "bedrock.invoke",
+        "engine.generate",
+        "gemini",
+        "ollama.chat",
+        "ollama.generate",
+        "openai.chat",
+        "openai.completions",
+        "openai.responses",
+    }
 
 
 def test_the_public_names_are_all_there() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -59,7 +60,12 @@ def test_everything_asked_and_answered_is_on_the_step(steps: Steps) -> None:
         response_id="r",
         started_at=datetime.fromtimestamp(1e-6, UTC),
         finished_at=datetime.fromtimestamp(2e-6, UTC),
-        extra={"response": {"system_fingerprint": "fp"}, "choice": {"stop_reason": 6}, "added": ["return_token_ids"]},
+        extra={
+            "request": {"stream": False, "user": "u"},
+            "response": {"system_fingerprint": "fp"},
+            "choice": {"stop_reason": 6, "weight_versions": [{"version": "12", "start": 0, "end": 2}]},
+            "added": ["return_token_ids"],
+        },
     )
     assert step.trainable
 
@@ -175,6 +181,94 @@ def test_ids_that_do_not_fit_keep_a_step_from_training(steps: Steps) -> None:
     assert "several policy versions" in (step.untrainable_reason or "")
 
 
+def test_sglangs_ids_come_late_and_beside_the_choices(steps: Steps, stream: Stream) -> None:
+    def piece(index: int, text: str, **more: Any) -> dict[str, Any]:
+        return {"id": "r", "choices": [{"index": index, "delta": {"content": text}, **more}]}
+
+    logprobs = {"content": [{"token": "a", "logprob": -1.0}]}
+    said = [piece(1, "b", finish_reason="stop"), piece(0, "a", finish_reason="stop", logprobs=logprobs)]
+    details = {"choices": [], "sglext": {"cached_tokens_details": {"device": 1}}}
+    ids = {"choices": [], "sglext": {"input_ids": [1, 2], "output_ids": [[5], [6, 7]]}}
+    usage = {"choices": [], "usage": {"completion_tokens": 3}}
+    framed = b"event: sglext_ids\n" + stream(ids, done=False)
+    plain = stream(ids, done=False)
+    for late in (framed, plain):
+        body = stream(*said, details, done=False) + late + stream(usage)
+        first, second = steps(body)
+        assert (first.prompt_ids, first.response_ids, first.logprobs) == ([1, 2], [5], [-1.0])
+        assert (second.prompt_ids, second.response_ids, second.logprobs) == ([1, 2], [6, 7], None)
+        assert first.trainable and second.trainable
+        assert first.extra == {"response": {"sglext": {"cached_tokens_details": {"device": 1}}}}
+    (cut,) = steps(stream(said[0], done=False) + framed[:-9], end="client_disconnect")
+    assert (cut.response_ids, cut.status) == (None, "ok")
+
+
+def test_usage_is_found_where_moonshot_and_groq_put_it(steps: Steps, stream: Stream) -> None:
+    usage = {"completion_tokens": 2}
+    ended: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": "stop"}
+    for last in (
+        {"choices": [{**ended, "usage": usage}]},
+        {"choices": [ended], "x_groq": {"id": "q", "usage": usage}},
+        {"choices": [ended], "usage": usage},
+    ):
+        (step,) = steps(stream(OPEN, last))
+        assert step.usage == usage
+
+
+def test_a_stream_whose_ids_were_swallowed_is_not_trained_on(steps: Steps, stream: Stream) -> None:
+    call = {"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}
+    first = {"prompt_token_ids": [1], "choices": [{"index": 0, "delta": {"content": "a"}, "token_ids": [5]}]}
+    last = {"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]}
+    (step,) = steps(stream(first, last, {"choices": [], "usage": {"completion_tokens": 4}}))
+    assert (step.response_ids, step.logprobs, step.trainable) == ([5], None, False)
+    assert step.untrainable_reason == "1 token ids came for 4 completion tokens"
+
+
+def test_what_engines_say_beside_the_ids_is_kept(steps: Steps) -> None:
+    meta = {"weight_version": "7", "output_token_logprobs": [[-1.0, 5, "a"], [-2.0, 6, None]], "cached_tokens": 0}
+    body = answer(
+        {"response_token_ids": [5, 6], "prompt_token_ids": [1], "meta_info": meta, "routed_experts": "k05V",
+         "sampling_mask": [[1]]}
+    )  # fmt: skip
+    (step,) = steps(body)
+    assert (step.policy_version, step.response_ids, step.logprobs) == (7, [5, 6], [-1.0, -2.0])
+    assert step.extra == {"choice": {"meta_info": meta, "routed_experts": "k05V", "sampling_mask": [[1]]}}
+
+
+def test_ids_and_logprobs_that_no_field_takes_are_kept(steps: Steps) -> None:
+    logprobs = {"content": [{"token": "a", "logprob": -1.0, "top_logprobs": []}]}
+    (step,) = steps(answer({"token_ids": [5], "logprobs": logprobs}))
+    assert (step.response_ids, step.extra) == (None, {"choice": {"token_ids": [5], "logprobs": logprobs}})
+    (step,) = steps(answer({"logprobs": logprobs}, prompt_token_ids=[1]))
+    assert step.extra == {"response": {"prompt_token_ids": [1]}, "choice": {"logprobs": logprobs}}
+
+
+@pytest.mark.parametrize(
+    ("path", "model", "asked"),
+    [
+        ("/openai/deployments/gpt%2D4o/chat/completions?api-version=1", None, "gpt-4o"),
+        ("/openai/deployments/gpt/chat/completions", "own", "own"),
+        ("/v1/chat/completions?x=/deployments/no/", None, None),
+        ("[/chat/completions", None, None),
+    ],
+)
+def test_azures_deployment_is_the_model_asked_where_the_body_names_none(
+    path: str, model: str | None, asked: str | None, exchange: Callable[..., Exchange]
+) -> None:
+    made = exchange(answer(), asked={"model": model})
+    (step,) = parse(replace(made, request=replace(made.request, url=f"https://x.openai.azure.com{path}")))
+    assert step.model_asked == asked
+
+
+def test_an_answer_that_the_server_aborted_is_not_whole(steps: Steps) -> None:
+    (step,) = steps(answer({"finish_reason": "abort"}))
+    assert (step.status, step.trainable) == ("truncated", False)
+
+
+def test_an_object_under_a_streams_label_is_a_plain_answer(steps: Steps) -> None:
+    assert steps(json.dumps(answer()).encode(), content_type="text/event-stream") == steps(answer())
+
+
 @pytest.mark.parametrize(
     "asked",
     [
@@ -221,7 +315,11 @@ def test_an_answer_that_no_step_can_hold_is_unparseable_or_a_step(root: dict[str
         ("vllm", {"logprobs": True, "stream": True}, {"return_token_ids": True}),
         ("vllm", {"logprobs": False, "return_token_ids": True}, {"logprobs": True}),
         ("sglang", {}, {"return_token_ids": True, "logprobs": True}),
-        ("sglang", {"stream": True}, {}),
+        (
+            "sglang",
+            {"stream": True, "logprobs": True},
+            {"return_input_ids_in_sglext": True, "return_output_ids_in_sglext": True},
+        ),
         ("llamacpp", {"stream": True}, {"logprobs": True}),
         ("openai", {}, {}),
     ],

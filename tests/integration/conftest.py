@@ -25,6 +25,7 @@ import httpx2
 import pytest
 from openai import AsyncOpenAI, OpenAI
 
+from stepwell.cli._agent_environment import agent_environment
 from stepwell.proxy import CONTROL_HOST, ProxyConfig, Route, trust_bundle
 from stepwell.spool import marks
 from stepwell.testing import ChatCall, LoggedCall, Reply, ScriptedServer
@@ -36,6 +37,13 @@ PLAIN = "https://plain.example.com/v1"
 """Routed to the scripted server too, without saying what engine it is: nothing is added to a request."""
 REFUSED = "https://refused.example.com/v1"
 """Routed to a port where nobody listens."""
+VENDORS = (
+    "api.anthropic.com",
+    "generativelanguage.googleapis.com",
+    "ollama.com",
+    "bedrock-runtime.us-east-1.amazonaws.com",
+)
+"""Hosts whose own dialects are routed to the scripted server."""
 API_KEY = "sk-integration"
 DEADLINE = 60.0
 """Seconds after which something that must happen is taken not to happen: long, for busy machines."""
@@ -152,6 +160,18 @@ class Site:
         )
         return AsyncOpenAI(api_key=API_KEY, base_url=base_url, http_client=client, max_retries=0)
 
+    def environment(self) -> dict[str, str]:
+        """The variables of an agent that `stepwell run` has started, and nothing else to configure it with."""
+        world = self.world
+        return agent_environment(
+            {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")},
+            proxy=world.proxy_url(self.name),
+            gateway="",
+            trajectory=self.name,
+            certificate=world.bundle,
+            bundle=world.bundle,
+        )
+
     def rows(self, count: int, trajectory: str | None = None) -> list[Row]:
         """The steps of a trajectory, in the order they came: waits until there are `count`, and asserts that there are no more."""
         rows: list[Row] = []
@@ -198,6 +218,29 @@ def assert_same(row: Row, call: LoggedCall, choice: int = 0) -> None:
     assert (row["source"], row["trainable"], row["untrainable_reason"]) == ("engine", True, None)
 
 
+def assert_told(row: Row, call: LoggedCall, finish_reason: str, usage: dict[str, int]) -> None:
+    """A stored step of a dialect without token ids is what the server says it sampled, and counts as the answer did."""
+    sampled = call.choices[0]
+    parts = json.loads(row["response"])["content"]
+    assert (row["dialect"], row["status"], row["finish_reason"]) == (call.dialect, "ok", finish_reason)
+    assert texts(row["response"]) == (sampled.content or "")
+    assert "".join(part["text"] for part in parts if part["type"] == "reasoning") == (sampled.reasoning or "")
+    made = [(id_, name, json.loads(arguments)) for id_, name, arguments in tool_calls(row["response"])]
+    assert made == [(it.id, it.name, json.loads(it.arguments)) for it in sampled.tool_calls]
+    told = json.loads(row["usage"])
+    assert {name: told[name] for name in usage} == usage
+    assert (row["trainable"], row["untrainable_reason"]) == (False, "the engine gave no token ids")
+
+
+def assert_broken_off(row: Row, call: LoggedCall, status: str) -> None:
+    """A stored step of an answer that ended early holds what there was of it, and says so."""
+    assert (row["dialect"], row["status"], row["finish_reason"]) == (call.dialect, status, None)
+    assert not row["trainable"]
+    assert not call.delivered
+    assert (call.choices[0].content or "").startswith(texts(row["response"]))
+    assert texts(row["response"])
+
+
 def say(text: str) -> list[Any]:
     """A conversation of one message."""
     return [{"role": "user", "content": text}]
@@ -222,6 +265,7 @@ def _config(server: ScriptedServer) -> ProxyConfig:
         Route(host="api.openai.com", upstream=server.url, engine="vllm", ca=server.ca_file),
         Route(host="plain.example.com", upstream=server.url, ca=server.ca_file),
         Route(host="refused.example.com", upstream=f"https://127.0.0.1:{nobodys_port()}", ca=server.ca_file),
+        *(Route(host=host, upstream=server.url, ca=server.ca_file) for host in VENDORS),
     )
     return ProxyConfig(port=0, run_port=0, routes=routes)
 
@@ -272,4 +316,14 @@ def site(world: World) -> Iterator[Site]:
 def over(request: pytest.FixtureRequest, site: Site) -> Site:
     """`site`, with clients of one HTTP version, then of the other."""
     site.http2 = request.param == "HTTP/2"
+    return site
+
+
+@pytest.fixture
+def agent(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
+    """`site`, with this process's environment as an agent's: what an official SDK finds when nobody configures it."""
+    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    for name, value in site.environment().items():
+        monkeypatch.setenv(name, value)
     return site

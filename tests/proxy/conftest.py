@@ -261,17 +261,25 @@ def start_upstream(upstream_ca: tuple[Path, Path]) -> Iterator[StartUpstream]:
         upstream.close()
 
 
-def _launch(folder: Path, upstream_ca: Path, settings: dict[str, Any], name: str, number: int) -> RunningProxy:
+def _launch(
+    folder: Path,
+    upstream_ca: Path,
+    settings: dict[str, Any],
+    name: str,
+    number: int,
+    environ: dict[str, str] | None = None,
+) -> RunningProxy:
     config = ProxyConfig(**{"port": 0, "run_port": 0, **settings})
     log = folder / f"{name}-{number}.log"
     arguments = [config.model_dump_json(), str(folder / name), str(folder / "home"), TOKEN]
+    kept = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
     with log.open("wb") as errors:
         process = subprocess.Popen(
             [sys.executable, "-c", _RUN, *arguments],
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            env={**os.environ, "SSL_CERT_FILE": str(upstream_ca)},
+            env={**kept, "SSL_CERT_FILE": str(upstream_ca), **(environ or {})},
         )
     assert process.stdout is not None
     line = process.stdout.readline()
@@ -287,11 +295,15 @@ def _end(proxy: RunningProxy) -> None:
 
 @pytest.fixture
 def start_proxy(tmp_path: Path, upstream_ca: tuple[Path, Path]) -> Iterator[StartProxy]:
-    """Starts proxies: `hosts` are decrypted, the upstreams of these tests are trusted through SSL_CERT_FILE."""
+    """Starts proxies: `hosts` are decrypted, the upstreams of these tests are trusted through SSL_CERT_FILE.
+
+    `environ` is added to the environment of the process.
+    """
     running: list[RunningProxy] = []
 
-    def start(*hosts: str, name: str = "one", **settings: Any) -> RunningProxy:
-        running.append(_launch(tmp_path, upstream_ca[0], {"hosts": hosts, **settings}, name, len(running)))
+    def start(*hosts: str, name: str = "one", environ: dict[str, str] | None = None, **settings: Any) -> RunningProxy:
+        settings = {"hosts": hosts, **settings}
+        running.append(_launch(tmp_path, upstream_ca[0], settings, name, len(running), environ))
         return running[-1]
 
     yield start

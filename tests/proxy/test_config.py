@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from stepwell.proxy import ProxyConfig, Route
+from stepwell.proxy._hosts import host_test
 
 
 def test_the_defaults_name_the_known_providers_on_two_ports() -> None:
@@ -54,3 +55,33 @@ def test_bad_routes(fields: dict[str, object], reason: str) -> None:
 def test_hosts_are_compared_in_lower_case() -> None:
     assert Route(host="API.Example.com:8443").host == "api.example.com:8443"
     assert ProxyConfig(port=0, run_port=0, hosts=("[::1]:8000",)).hosts == ("[::1]:8000",)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("api.openai.com", "eu.api.openai.com", "chatgpt.com", "mine.openai.azure.com", "api.anthropic.com"),
+        *("generativelanguage.googleapis.com", "us-east5-aiplatform.googleapis.com", "aiplatform.googleapis.com"),
+        *("bedrock-runtime.us-west-2.amazonaws.com", "bedrock-runtime-fips.us-east-1.amazonaws.com", "openrouter.ai"),
+        *("api.groq.com", "api.mistral.ai", "api.deepseek.com", "api.x.ai", "api.together.xyz", "api.fireworks.ai"),
+    ],
+)
+def test_hosts_of_every_dialect_are_decrypted(host: str) -> None:
+    assert host_test(ProxyConfig().hosts)(host, 443)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("auth.openai.com", "ab.chatgpt.com", "play.googleapis.com", "oauth2.googleapis.com", "github.com"),
+        *(
+            "s3.us-west-2.amazonaws.com",
+            "sts.amazonaws.com",
+            "bedrock.us-west-2.amazonaws.com",
+            "console.anthropic.com",
+        ),
+        *("login.microsoftonline.com", "api.openai.com.evil.example", "notopenrouter.ai"),
+    ],
+)
+def test_other_hosts_of_the_same_houses_stay_opaque(host: str) -> None:
+    assert not host_test(ProxyConfig().hosts)(host, 443)

@@ -17,7 +17,7 @@ from stepwell.exchange import dialect_for
 from stepwell.proxy import Route
 from stepwell.proxy._route import Router, add_flags, choose, json_body, redirect
 
-from .conftest import REPLY, StartProxy, StartUpstream
+from .conftest import REPLY, StartProxy, StartUpstream, eventually
 
 PATH = "/v1/chat/completions"
 ASK = {"model": "policy", "messages": [{"role": "user", "content": "hi"}]}
@@ -131,7 +131,7 @@ def test_a_routed_host_is_answered_by_the_engine(start_proxy: StartProxy, start_
     assert (path, headers["host"], models[1], odd[3]) == (PATH, f"127.0.0.1:{engine.port}", "/v1/models", b"no json")
     sent = json.loads(body)
     assert sent["return_token_ids"] is True
-    records = proxy.records()
+    records = eventually(lambda: found if len(found := proxy.records()) >= 4 else [])
     first = json.loads(records[0].head)
     assert first["url"] == f"https://api.example.com{PATH}"  # as the agent asked
     assert first["engine"] == "vllm"

@@ -17,6 +17,7 @@ from openai import OpenAI
 
 from stepwell.testing import ChatCall, Delivery, Reply, Script, ScriptedApp, ToolCall
 from stepwell.testing._delivery import frame
+from stepwell.testing._dialect import Body
 
 TEXT = "Grüße 👋 an alle"
 USER: Any = [{"role": "user", "content": "hi"}]
@@ -142,7 +143,7 @@ def test_gzip_flushes_each_event() -> None:
     events = [b"data: one\n\n", b"data: two\n\n", b"data: [DONE]\n\n"]
     inflate = zlib.decompressobj(wbits=31)
     assert [
-        inflate.decompress(message) for message in frame(events, Delivery(gzip=True), stream=True).messages
+        inflate.decompress(message) for message in frame(Body(events), Delivery(gzip=True), stream=True).messages
     ] == events
     assert inflate.eof
 

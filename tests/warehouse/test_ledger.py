@@ -10,7 +10,7 @@ import pytest
 
 from stepwell.errors import CommitConflict, StoreError
 from stepwell.warehouse._ledger import LEDGER_KEY, LedgerTable
-from stepwell.warehouse._schema import COMMITS, SCHEMA_VERSION
+from stepwell.warehouse._schema import COMMITS, SCHEMA_VERSION, TableSpec
 
 
 def rows(*numbers: int) -> pa.Table:
@@ -159,3 +159,21 @@ def test_a_failing_store_is_no_conflict(local: Any, monkeypatch: pytest.MonkeyPa
     with pytest.raises(StoreError, match=r"disk full$") as caught:
         table.commit(rows(1), {"p": 1})
     assert not isinstance(caught.value, CommitConflict)
+
+
+def test_columns_that_came_later_are_added_to_an_older_table(local: Any) -> None:
+    """By whoever may write; who only reads leaves the table as it is."""
+    older = pa.schema(
+        [field for field in COMMITS.schema if field.name != "created_at"], metadata=COMMITS.schema.metadata
+    )
+    root = f"{local.uri}/older"
+    LedgerTable(TableSpec("commits", "commit_id", older), root).commit(
+        pa.Table.from_pylist([{"commit_id": "1", "commit": 1}], schema=older), {"p": 1}
+    )
+    assert "created_at" not in LedgerTable(COMMITS, root, create=False).dataset.schema.names
+    table = LedgerTable(COMMITS, root)
+    table.commit(rows(2), {"p": 2})
+    assert held(table) == [1, 2]
+    assert table.marks() == {"p": 2}
+    assert table.dataset.to_table(filter="commit_id = '1'")["created_at"].to_pylist() == [None]
+    assert LedgerTable(COMMITS, root).dataset.version == table.dataset.version, "once"

@@ -11,6 +11,7 @@ import orjson
 import pytest
 
 import stepwell.exchange as exchange_module
+from stepwell.exchange import Context, NoStep, Request, Response, request_entry, response_entry
 from stepwell.spool import LOST, Entry
 from stepwell.warehouse import Warehouse
 from stepwell.warehouse import _draft as draft_module
@@ -20,6 +21,10 @@ from stepwell.warehouse._ledger import LEDGER_KEY
 
 def user(text: str) -> dict[str, Any]:
     return {"role": "user", "content": text}
+
+
+def user_said(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": [{"type": "text", "text": text}]}
 
 
 @pytest.fixture
@@ -80,6 +85,23 @@ def test_an_unreadable_exchange_keeps_both_sides(feed: Any, quarantine: Any) -> 
     assert row["response_body"] == b"<html>502</html>"
     assert orjson.loads(row["response_head"])["status"] == 200
     assert "is no JSON" in row["reason"]
+
+
+def test_a_trajectory_lacks_the_call_that_claims_it_and_cannot_be_read(
+    feed: Any, quarantine: Any, warehouse: Warehouse
+) -> None:
+    headers = [("x-claude-code-session-id", "s")]
+    for name, answer in (("a", b"<html>502</html>"), ("b", b'{"choices":[{"message":{"content":"a"}}]}')):
+        body = orjson.dumps({"model": "m", "messages": [user("q")]})
+        asked = Request("POST", "https://llm.example/v1/chat/completions", headers, body, 0)
+        feed.put(request_entry(name, asked, dialect="openai.chat"))
+        feed.put(response_entry(name, Response(200, [], answer, "complete", 0)))
+    feed.trajectory("claude-code:s", "completed")
+    [row] = quarantine()
+    assert (row["exchange_id"], row["trajectory_id"]) == ("a", "claude-code:s")
+    assert warehouse.query("SELECT trajectory_id, state FROM trajectories").to_pylist() == [
+        {"trajectory_id": "claude-code:s", "state": "incomplete"}
+    ]
 
 
 @pytest.mark.parametrize("head", [b"", b"\xff", b"[]", b'{"dialect":5,"trajectory_id":{},"headers":[]}'])
@@ -148,6 +170,55 @@ def test_a_steps_reward_becomes_an_event(feed: Any, ingest: Any, warehouse: Ware
     [event] = warehouse.query("SELECT kind, target_kind, target_id, name, value FROM events").to_pylist()
     assert event == {"kind": "reward", "target_kind": "step", "target_id": longest, "name": "reward", "value": 0.5}
     assert warehouse.query("SELECT step_reward FROM steps")["step_reward"].to_pylist() == [0.5]
+
+
+@pytest.mark.parametrize("context", [None, Context("r1", [user_said("hi")], None, "response:r0")])
+def test_what_is_no_step_is_no_fault_either(
+    feed: Any, quarantine: Any, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, context: Context | None
+) -> None:
+    def no_step(_: Any) -> Any:
+        raise NoStep("a warm-up", context)
+
+    monkeypatch.setattr(parse_module, "parse", no_step)
+    exchange = feed.exchange([user("q")], trajectory="t").removesuffix(".0")
+    assert quarantine() == []
+    assert warehouse.query("SELECT * FROM steps").num_rows == 0
+    events = warehouse.query("SELECT event_id, kind, target_kind, target_id, payload FROM events").to_pylist()
+    if context is None:
+        assert events == []
+        return
+    [event] = events
+    assert event["event_id"] == f"{exchange}.context"
+    assert (event["kind"], event["target_kind"], event["target_id"]) == ("context", "response", "r1")
+    assert orjson.loads(event["payload"]) == {
+        "messages": [user_said("hi")],
+        "tools": None,
+        "continues": "response:r0",
+        "trajectory_id": "t",
+    }
+
+
+def test_what_the_exchange_says_of_itself_is_the_steps(
+    feed: Any, ingest: Any, warehouse: Warehouse, reply: Any
+) -> None:
+    headers = {
+        "x-stepwell-trajectory": "mine",
+        "x-stepwell-prompt": "task",
+        "x-stepwell-group": "g",
+        "x-stepwell-split": "eval",
+        "x-stepwell-policy-version": "3",
+        "x-stepwell-meta-env": "dev",
+    }
+    for name, trajectory in (("a", None), ("b", "run")):
+        body = orjson.dumps({"model": "m", "messages": [user("q")]})
+        asked = Request("POST", "https://llm.example/v1/chat/completions", list(headers.items()), body, 0)
+        feed.put(request_entry(name, asked, dialect="openai.chat", trajectory_id=trajectory, engine="vllm"))
+        feed.put(response_entry(name, Response(200, [], reply(name, [1], [("a", [2])]), "complete", 0)))
+    ingest()
+    columns = "trajectory_id, prompt_id, group_id, split, policy_version, metadata"
+    rows = warehouse.query(f"SELECT {columns} FROM steps ORDER BY step_id").to_pylist()
+    said = {"prompt_id": "task", "group_id": "g", "split": "eval", "policy_version": 3, "metadata": '{"env":"dev"}'}
+    assert rows == [{"trajectory_id": "mine", **said}, {"trajectory_id": "run", **said}]
 
 
 def test_submitted_messages_take_either_form(feed: Any, ingest: Any, warehouse: Warehouse) -> None:

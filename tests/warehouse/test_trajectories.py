@@ -13,14 +13,14 @@ def base(name: str, size: int = 1000) -> Base:
 
 
 def remember(memories: Memories, trajectory: str, step: str, size: int = 1000) -> None:
-    memories.get(trajectory).remember(Place(step, 0), f"key-{step}", base(step, size))
+    memories.get(trajectory).remember(Place(step, 0), [f"key-{step}"], base(step, size))
     memories.changed(trajectory)
 
 
 def test_a_step_is_remembered_by_its_conversation() -> None:
     memory = Memory()
-    memory.remember(Place("a", 0), "k", base("a"))
-    memory.remember(Place("b", 1), None, base("b"))
+    memory.remember(Place("a", 0), ["k"], base("a"))
+    memory.remember(Place("b", 1), [None], base("b"))
     assert memory.places == {"k": Place("a", 0)}
     assert memory.turns == {"a": 0, "b": 1}
     assert [item.step_id for item in memory.bases] == ["a", "b"]
@@ -29,7 +29,7 @@ def test_a_step_is_remembered_by_its_conversation() -> None:
 def test_only_recent_steps_serve_as_bases() -> None:
     memory = Memory()
     for number in range(40):
-        memory.remember(Place(str(number), number), str(number), base(str(number)))
+        memory.remember(Place(str(number), number), [str(number)], base(str(number)))
     assert [item.step_id for item in memory.bases] == [str(number) for number in range(24, 40)]
     assert len(memory.places) == 40, "any of them can still be continued"
 

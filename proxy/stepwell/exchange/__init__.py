@@ -4,9 +4,15 @@ Bytes of an HTTP exchange go in, steps come out. Parsing is a pure function of t
 the same exchange parsed twice, or by a later version, is the same steps. Needs no LanceDB and no mitmproxy.
 """
 
-from stepwell.exchange._dialect import Dialect, Unparseable
+from stepwell.exchange._attribution import Claim, claim_of
+from stepwell.exchange._dialect import Context, Dialect, NoStep, Unparseable
 from stepwell.exchange._dialects import dialect_for, dialects, parse
 from stepwell.exchange._encoding import Decoded, decode
+from stepwell.exchange._import_fields import NotAnExchange
+from stepwell.exchange._import_found import Found, found
+from stepwell.exchange._import_har import found_in_har, har_entries
+from stepwell.exchange._import_json import found_in_json
+from stepwell.exchange._import_socket import Frame, found_in_socket
 from stepwell.exchange._raw import (
     REQUEST,
     RESPONSE,
@@ -22,17 +28,29 @@ from stepwell.exchange._raw import (
 __all__ = [
     "REQUEST",
     "RESPONSE",
+    "Claim",
+    "Context",
     "Decoded",
     "Dialect",
     "End",
     "Exchange",
+    "Found",
+    "Frame",
+    "NoStep",
+    "NotAnExchange",
     "Request",
     "Response",
     "Unparseable",
+    "claim_of",
     "decode",
     "dialect_for",
     "dialects",
     "exchange_from",
+    "found",
+    "found_in_har",
+    "found_in_json",
+    "found_in_socket",
+    "har_entries",
     "parse",
     "request_entry",
     "response_entry",

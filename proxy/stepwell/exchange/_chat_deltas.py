@@ -11,7 +11,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from stepwell.exchange._chat_messages import argument_text
+from stepwell.exchange._chat_calls import Calls, FunctionDeltas
 from stepwell.exchange._dialect import Unparseable
 
 _TEXTS = ("refusal", "reasoning_content", "reasoning")
@@ -24,8 +24,8 @@ class MessageDeltas:
     def __init__(self) -> None:
         self._content: list[Any] | None = None
         self._texts: dict[str, list[str]] = {}
-        self._calls: _Calls | None = None
-        self._function: _Function | None = None
+        self._calls: Calls | None = None
+        self._function: FunctionDeltas | None = None
         self._audio: dict[str, Any] = {}
         self._rest: dict[str, Any] = {}
 
@@ -41,7 +41,7 @@ class MessageDeltas:
             elif key == "tool_calls":
                 self._add_calls(value)
             elif key == "function_call" and isinstance(value, Mapping):
-                self._function = self._function or _Function()
+                self._function = self._function or FunctionDeltas()
                 self._function.add(value)
             elif key == "audio" and isinstance(value, Mapping):
                 _add_audio(self._audio, value)
@@ -59,7 +59,7 @@ class MessageDeltas:
     def _add_calls(self, deltas: object) -> None:
         if not isinstance(deltas, list):
             raise Unparseable("a delta's tool_calls is no list")
-        self._calls = self._calls or _Calls()
+        self._calls = self._calls or Calls()
         for delta in deltas:
             self._calls.add(delta)
 
@@ -77,105 +77,6 @@ class MessageDeltas:
         if self._audio:
             message["audio"] = {k: "".join(v) if k in _AUDIO_TEXTS else v for k, v in self._audio.items()}
         return message
-
-
-class _Calls:
-    """Tool calls. An index names its call; without one, an id does; without either, a name opens one and arguments continue the last."""
-
-    def __init__(self) -> None:
-        self._calls: list[_Call] = []
-        self._by_index: dict[int, _Call] = {}
-        self._by_id: dict[str, _Call] = {}
-
-    def add(self, delta: object) -> None:
-        if not isinstance(delta, Mapping):
-            raise Unparseable("a tool call's delta is no object")
-        index, id_ = delta.get("index"), delta.get("id")
-        call = self._by_index.get(index) if isinstance(index, int) else self._unnumbered(id_, delta)
-        if call is None or (isinstance(index, int) and call.is_other(delta)):
-            # Some servers give every call of an answer index 0: another id, or another function, is another call.
-            call = _Call()
-            self._calls.append(call)
-        if isinstance(index, int):
-            self._by_index[index] = call
-        if isinstance(id_, str):
-            self._by_id[id_] = call
-        call.add(delta)
-
-    def _unnumbered(self, id_: object, delta: Mapping[str, Any]) -> _Call | None:
-        if isinstance(id_, str) and id_:
-            return self._by_id.get(id_)
-        last = self._calls[-1] if self._calls else None
-        return None if last is None or (_name(delta) and last.has_arguments) else last
-
-    def whole(self) -> list[dict[str, Any]]:
-        return [call.whole() for call in self._calls]
-
-
-class _Call:
-    def __init__(self) -> None:
-        self._fields: dict[str, Any] = {}
-        self._functions: dict[str, _Function] = {}
-
-    def is_other(self, delta: Mapping[str, Any]) -> bool:
-        """Whether a delta of the same index says that it belongs to another call."""
-        known, id_ = self._fields.get("id"), delta.get("id")
-        if known and id_:
-            return bool(known != id_)
-        name = next((function.name for function in self._functions.values()), None)
-        return bool(name and _name(delta) and _name(delta) != name and self.has_arguments)
-
-    @property
-    def has_arguments(self) -> bool:
-        return any(function.has_arguments for function in self._functions.values())
-
-    def add(self, delta: Mapping[str, Any]) -> None:
-        for key, value in delta.items():
-            if key in ("function", "custom") and value is not None:
-                if not isinstance(value, Mapping):
-                    raise Unparseable("a tool call's function is no object")
-                self._functions.setdefault(key, _Function()).add(value)
-            elif (
-                value not in (None, "") and key != "index"
-            ):  # an id that is repeated empty does not take the first away
-                self._fields[key] = value
-
-    def whole(self) -> dict[str, Any]:
-        return {**self._fields, **{key: function.whole() for key, function in self._functions.items()}}
-
-
-class _Function:
-    """A function's (or custom tool's) name, and its arguments (or input) in pieces."""
-
-    def __init__(self) -> None:
-        self._fields: dict[str, Any] = {}
-        self._pieces: dict[str, list[str]] = {}
-
-    @property
-    def name(self) -> Any:
-        return self._fields.get("name")
-
-    @property
-    def has_arguments(self) -> bool:
-        return any(any(pieces) for pieces in self._pieces.values())
-
-    def add(self, piece: Mapping[str, Any]) -> None:
-        for key, value in piece.items():
-            if key in ("arguments", "input"):
-                try:
-                    self._pieces.setdefault(key, []).append(argument_text(value))
-                except ValueError as error:
-                    raise Unparseable(str(error)) from None
-            elif value:
-                self._fields[key] = value
-
-    def whole(self) -> dict[str, Any]:
-        return {**self._fields, **{key: "".join(pieces) for key, pieces in self._pieces.items()}}
-
-
-def _name(delta: Mapping[str, Any]) -> Any:
-    function = delta.get("function") or delta.get("custom")
-    return function.get("name") if isinstance(function, Mapping) else None
 
 
 def _add_audio(audio: dict[str, Any], piece: Mapping[str, Any]) -> None:

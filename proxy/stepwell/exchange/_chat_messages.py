@@ -8,10 +8,12 @@ from typing import Any
 import orjson
 
 from stepwell.exchange._canonical import Message, Part, is_part
+from stepwell.exchange._media import media_part
 
-_MODELLED = frozenset(
-    {"role", "content", "refusal", "reasoning", "reasoning_content", "tool_calls", "function_call", "tool_call_id"}
-)
+_REASONING = ("reasoning_content", "reasoning")
+"""The same thing under two names, by server version; some say it under both."""
+_OF_TEXT = frozenset({"type", "text"})
+_MODELLED = frozenset({"role", "content", "tool_calls", "function_call", "tool_call_id"})
 
 
 def canonical_messages(messages: Iterable[Mapping[str, Any]]) -> list[Message]:
@@ -24,14 +26,14 @@ def canonical_message(message: Mapping[str, Any]) -> Message:
     if not isinstance(message, Mapping) or not isinstance(role := message.get("role"), str):
         raise ValueError("a message is an object with a role")
     if is_canonical(message):
-        return dict(message)
+        return {**message, "content": [_tidy(part) for part in message["content"]]}
     said = [*_reasoning(message), *_content(message.get("content")), *_refusal(message), *_calls(message)]
+    extra = {key: value for key, value in message.items() if value is not None and not _is_modelled(message, key)}
     if role in ("tool", "function"):
-        said = [{"type": "tool_result", "id": message.get("tool_call_id") or message.get("name"), "content": said}]
+        said = [_result(message, said)]
+        extra |= {"role": role} if role == "function" else {}
     canonical: Message = {"role": "tool" if role == "function" else role, "content": said}
-    if extra := {key: value for key, value in message.items() if key not in _MODELLED and value is not None}:
-        canonical["extra"] = extra
-    return canonical
+    return {**canonical, "extra": extra} if extra else canonical
 
 
 def is_canonical(message: Mapping[str, Any]) -> bool:
@@ -42,6 +44,26 @@ def is_canonical(message: Mapping[str, Any]) -> bool:
     if message["role"] in ("tool", "function") and any(not _is_type(part, "tool_result") for part in content):
         return False
     return all(is_part(part) for part in content)
+
+
+def _is_modelled(message: Mapping[str, Any], key: str) -> bool:
+    """Whether a field has become parts: of another type or place than the API's, it is only kept."""
+    if key in _REASONING or key == "refusal":
+        return isinstance(message[key], str)
+    return key in _MODELLED and (key != "tool_call_id" or message["role"] in ("tool", "function"))
+
+
+def _result(message: Mapping[str, Any], said: list[Part]) -> Part:
+    """What a tool gave, for the call of that id; that of a function, which has none, goes by its name."""
+    if message.get("tool_call_id") or not message.get("name"):
+        return {"type": "tool_result", "id": message.get("tool_call_id"), "content": said}
+    return {"type": "tool_result", "id": message["name"], "content": said, "extra": {"by": "name"}}
+
+
+def _tidy(part: Part) -> Part:
+    """A text of OpenAI's is one of ours, but for what it carries beside it: cache marks, citations."""
+    foreign = part.keys() - {"type", "text", "extra"} if part["type"] == "text" else set()
+    return {"type": "text", "text": part["text"], **_extra(part, {"type", "text"})} if foreign else part
 
 
 def _is_type(part: object, kind: str) -> bool:
@@ -68,22 +90,30 @@ def _part(part: object) -> Part:
             return {"type": "text", "text": part["text"], **_extra(part, {"type", "text"})}
         case "thinking" if (text := _thought(part.get("thinking"))) is not None:
             return {"type": "reasoning", "text": text, **_extra(part, {"type", "thinking"})}
-        case "refusal":
-            return {"type": "refusal", "text": _text(part.get("refusal"))}
+        case "refusal" if isinstance(part.get("refusal"), str):
+            return {"type": "refusal", "text": part["refusal"], **_extra(part, {"type", "refusal"})}
         case "image_url":
-            return {"type": "image", **_extra(part, {"type"})}
+            return media_part("image", _but_type(part), _inner(part.get("image_url"), "url"))
         case "input_audio":
-            return {"type": "audio", **_extra(part, {"type"})}
+            return media_part("audio", _but_type(part), _inner(part.get("input_audio"), "data"))
         case "file":
-            return {"type": "file", **_extra(part, {"type"})}
+            return media_part("file", _but_type(part), _inner(part.get("file"), "file_data"))
         case _:
             return {"type": "other", **_extra(part, set())}
+
+
+def _but_type(part: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in part.items() if key != "type"}
+
+
+def _inner(value: object, name: str) -> object:
+    return value.get(name) if isinstance(value, Mapping) else value
 
 
 def _thought(value: object) -> str | None:
     """The text of Mistral's `thinking` part, which is itself a list of text parts; None when it holds anything else."""
     texts = (
-        [part.get("text") if isinstance(part, Mapping) else None for part in value]
+        [part.get("text") if isinstance(part, Mapping) and part.keys() <= _OF_TEXT else None for part in value]
         if isinstance(value, list)
         else [value]
     )
@@ -100,9 +130,13 @@ def _text(value: object) -> str:
 
 
 def _reasoning(message: Mapping[str, Any]) -> list[Part]:
-    for name in ("reasoning_content", "reasoning"):  # the same thing under two names, by server version
-        if text := _text(message.get(name)):
-            return [{"type": "reasoning", "text": text, "extra": {"name": name}}]
+    said = {name: text for name in _REASONING if (text := _text(message.get(name)))}
+    if said:
+        text, *others = dict.fromkeys(said.values())
+        name, *also = [name for name in said if said[name] == text]
+        first: Part = {"type": "reasoning", "text": text, "extra": {"name": name, **({"also": also} if also else {})}}
+        rest = [name for name in said if said[name] in others]
+        return [first, *({"type": "reasoning", "text": said[name], "extra": {"name": name}} for name in rest)]
     details = message.get("reasoning_details")  # OpenRouter's form, mostly beside `reasoning`
     if not isinstance(details, list):
         return []
@@ -122,23 +156,34 @@ def _calls(message: Mapping[str, Any]) -> list[Part]:
     calls = message.get("tool_calls") or []
     if not isinstance(calls, list):
         raise ValueError("a message's tool_calls is a list")
-    legacy = [{"function": message["function_call"]}] if message.get("function_call") else []
-    return [_call(call) for call in (*calls, *legacy)]
+    parts = [call_part(call) for call in calls]
+    if legacy := message.get("function_call"):
+        part = call_part({"function": legacy})
+        parts.append({**part, "extra": {"field": "function_call", **part.get("extra", {})}})
+    return parts
 
 
-def _call(call: object) -> Part:
-    function = (call.get("function") or call.get("custom") or {}) if isinstance(call, Mapping) else None
+def call_part(call: object) -> Part:
+    """One tool call; what it carries beside id, name and arguments in `extra`. Raises ValueError when it is none."""
+    kind = "custom" if isinstance(call, Mapping) and call.get("custom") and not call.get("function") else "function"
+    function = (call.get(kind) or {}) if isinstance(call, Mapping) else None
     if not isinstance(call, Mapping) or not isinstance(function, Mapping):
         raise ValueError("a tool call is an object, and so is its function")
+    said = "input" if "arguments" not in function and "input" in function else "arguments"
     part: Part = {
         "type": "tool_call",
         "id": call.get("id"),
         "name": _text(function.get("name")),
-        "arguments": argument_text(function.get("arguments", function.get("input"))),
+        "arguments": argument_text(function.get(said)),
     }
-    if call.get("type") not in (None, "function"):
-        part["extra"] = {"type": call["type"]}
-    return part
+    extra = {key: value for key, value in call.items() if key not in ("id", kind) and value is not None}
+    if extra.get("type") == "function":
+        del extra["type"]
+    elif kind == "custom":
+        extra.setdefault("type", "custom")
+    if rest := {key: value for key, value in function.items() if key not in ("name", said) and value is not None}:
+        extra["function"] = rest
+    return {**part, "extra": extra} if extra else part
 
 
 def argument_text(arguments: object) -> str:

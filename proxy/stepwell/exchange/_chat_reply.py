@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
-from stepwell.exchange._chat_deltas import MessageDeltas
+from stepwell.exchange._body import is_whole, loosely, without
+from stepwell.exchange._chat_choice import StreamedChoice, listed, message_of
+from stepwell.exchange._chat_json import has_halves, loads, whole_characters
 from stepwell.exchange._dialect import Unparseable
 from stepwell.exchange._raw import Response, header
 from stepwell.exchange._sse import Event, looks_like_events, parse_events
-
-_LISTS = ("token_ids", "response_token_ids", "prompt_token_ids")
 
 
 @dataclass(slots=True)
@@ -33,15 +33,24 @@ def read_reply(response: Response) -> Reply:
         Unparseable: it ended as it should, and is not what the API promises.
     """
     body = response.body
-    whole = response.end == "complete" and not response.truncated
+    whole = is_whole(response)
     if response.status is None or (not body.strip() and not whole):
         return Reply()
     if response.status >= 400:
-        return Reply(terminated=whole, error=_loosely(body))
-    if looks_like_events(header(response.headers, "content-type"), body):
+        return Reply(root=_beside_error(body), terminated=whole, error=loosely(body))
+    try:
+        reply = _read(body, header(response.headers, "content-type"), whole)
+        return reply if not has_halves(body) else _with_whole_characters(reply)
+    except RecursionError:
+        raise Unparseable("the response is nested absurdly deep") from None
+
+
+def _read(body: bytes, content_type: str, whole: bool) -> Reply:
+    # Gateways answer a call for a stream with an object under the stream's label.
+    if looks_like_events(content_type, body) and not body.lstrip().startswith(b"{"):
         return _streamed(body, whole)
     try:
-        value = orjson.loads(body)
+        value = loads(body)
     except orjson.JSONDecodeError as error:
         if whole:
             raise Unparseable(f"the response is no JSON: {error}") from None
@@ -49,15 +58,29 @@ def read_reply(response: Response) -> Reply:
     return _plain(value)
 
 
+def _with_whole_characters(reply: Reply) -> Reply:
+    root, choices, error = (whole_characters(value) for value in (reply.root, reply.choices, reply.error))
+    return Reply(root, choices, reply.terminated, error)
+
+
+def _beside_error(body: bytes) -> dict[str, Any]:
+    """What an error's body says beside its `error`."""
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return {}
+    return without(value, "error", "choices") if isinstance(value, dict) and value.get("error") else {}
+
+
 def _plain(value: object) -> Reply:
     if not isinstance(value, dict):
         raise Unparseable("the response is no JSON object")
     if error := _error(value):
-        return Reply(root=_without(value, "error", "choices"), error=error, terminated=True)
+        return Reply(root=without(value, "error", "choices"), error=error, terminated=True)
     choices = value.get("choices")
     if not isinstance(choices, list) or not choices:
         raise Unparseable("the response has no choices")
-    return Reply(root=_without(value, "choices"), choices=_by_index(choices), terminated=True)
+    return Reply(root=without(value, "choices"), choices=_by_index(choices), terminated=True)
 
 
 def _error(value: Mapping[str, Any]) -> Any:
@@ -72,62 +95,23 @@ def _by_index(choices: list[Any]) -> dict[int, dict[str, Any]]:
     return {index: _checked(choice, index) for index, choice in zip(indices, choices, strict=True)}
 
 
-class _StreamedChoice:
-    """One choice from the pieces of a stream, every `token_ids` piece among them."""
-
-    def __init__(self, index: int) -> None:
-        self._fields: dict[str, Any] = {"index": index}
-        self._lists: dict[str, list[Any]] = {}
-        self._logprobs: dict[str, list[Any]] = {}
-        self._deltas: MessageDeltas | None = None
-        self._message: Mapping[str, Any] = {}
-
-    def add(self, piece: Mapping[str, Any]) -> None:
-        for key, value in piece.items():
-            if value is None or key == "index":
-                continue
-            if key == "delta":
-                self._add_delta(value)
-            elif key == "message":
-                self._message = _message(value)
-            elif key in _LISTS:
-                self._lists.setdefault(key, []).extend(_listed(key, value))
-            elif key == "logprobs":
-                self._add_logprobs(value)
-            elif key != "finish_reason" or value:
-                self._fields[key] = value
-
-    def _add_delta(self, delta: object) -> None:
-        if not isinstance(delta, Mapping):
-            raise Unparseable("a choice's delta is no object")
-        if delta:
-            self._deltas = self._deltas or MessageDeltas()
-            self._deltas.add(delta)
-
-    def _add_logprobs(self, logprobs: object) -> None:
-        for name, entries in logprobs.items() if isinstance(logprobs, Mapping) else ():
-            if isinstance(entries, list):
-                self._logprobs.setdefault(name, []).extend(entries)
-
-    def whole(self) -> dict[str, Any]:
-        # Some compatibles repeat the whole message so far beside each delta; only where no delta came is it the answer.
-        message = self._message if self._deltas is None else self._deltas.message()
-        logprobs = {"logprobs": self._logprobs} if self._logprobs else {}
-        return {**self._fields, **self._lists, **logprobs, "message": dict(message)}
-
-
 def _streamed(body: bytes, whole: bool) -> Reply:
     reply = Reply()
-    choices: dict[int, _StreamedChoice] = {}
+    choices: dict[int, StreamedChoice] = {}
     for event in parse_events(body):
         data = event.data.strip()
         if data == b"[DONE]":
             reply.terminated = True
             break
-        chunk = _chunk(event, whole) if data else {}
-        if chunk is None:
-            break
-        _add_chunk(reply, choices, chunk)
+        try:
+            chunk = _chunk(event, whole) if data else {}
+            if chunk is None:
+                break
+            _add_chunk(reply, choices, chunk)
+        except Unparseable:
+            if whole:
+                raise
+            break  # what came before stands
     reply.choices = {index: choice.whole() for index, choice in choices.items()}
     finished = [choice.get("finish_reason") for choice in reply.choices.values()]
     reply.terminated = reply.terminated or bool(finished and all(finished))
@@ -138,7 +122,7 @@ def _streamed(body: bytes, whole: bool) -> Reply:
 
 def _chunk(event: Event, whole: bool) -> dict[str, Any] | None:
     try:
-        chunk = orjson.loads(event.data)
+        chunk = loads(event.data)
     except orjson.JSONDecodeError as error:
         if event.type == b"error" and event.complete:
             return {"error": event.data.decode(errors="replace")}
@@ -152,24 +136,20 @@ def _chunk(event: Event, whole: bool) -> dict[str, Any] | None:
     return chunk
 
 
-def _add_chunk(reply: Reply, choices: dict[int, _StreamedChoice], chunk: dict[str, Any]) -> None:
+def _add_chunk(reply: Reply, choices: dict[int, StreamedChoice], chunk: dict[str, Any]) -> None:
     reply.error = _error(chunk) or reply.error
     for key, value in chunk.items():
         # The first id, model and prompt ids that say something stand (Azure's first chunk has an empty model); usage is
         # cumulative, so its last value does.
-        if key not in ("choices", "error") and value is not None and (key == "usage" or not reply.root.get(key)):
+        if key == "sglext" and isinstance(value, Mapping) and isinstance(known := reply.root.get(key), Mapping):
+            reply.root[key] = {**known, **value}  # details in one chunk, framed ids in another
+        elif key not in ("choices", "error") and value is not None and (key == "usage" or not reply.root.get(key)):
             reply.root[key] = value
-    for place, piece in enumerate(_listed("choices", chunk.get("choices") or [])):
+    for place, piece in enumerate(listed("choices", chunk.get("choices") or [])):
         index = _index(piece, place)
         if index not in choices:
-            choices[index] = _StreamedChoice(index)
+            choices[index] = StreamedChoice(index)
         choices[index].add(piece)
-
-
-def _listed(name: str, value: object) -> Iterable[Any]:
-    if not isinstance(value, list):
-        raise Unparseable(f"an answer's {name} is no list")
-    return value
 
 
 def _index(choice: object, place: int) -> int:
@@ -181,22 +161,4 @@ def _index(choice: object, place: int) -> int:
 
 def _checked(choice: dict[str, Any], index: int) -> dict[str, Any]:
     """A choice whose index and message are there: a filtered one comes without a message."""
-    return {**choice, "index": index, "message": _message(choice.get("message") or {})}
-
-
-def _message(value: object) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise Unparseable("a choice's message is no object")
-    return value
-
-
-def _without(value: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    return {key: kept for key, kept in value.items() if key not in names and kept is not None}
-
-
-def _loosely(body: bytes) -> Any:
-    try:
-        value = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return body.decode(errors="replace")[:4096]
-    return value.get("error", value) if isinstance(value, dict) else value
+    return {**choice, "index": index, "message": message_of(choice.get("message") or {})}

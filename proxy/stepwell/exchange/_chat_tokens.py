@@ -1,7 +1,8 @@
 """Token ids and logprobs in a chat answer, as the engines give them, and whether they can be trusted.
 
 vLLM: `prompt_token_ids` at the root, `choices[].token_ids`, `choices[].logprobs.content[].logprob`, `choices[].weight_versions`.
-SGLang (not streamed): `choices[].prompt_token_ids`, `choices[].response_token_ids`, root `metadata.weight_version`.
+SGLang: `choices[].prompt_token_ids`, `choices[].response_token_ids`, root `metadata.weight_version`, `choices[].meta_info`; streamed,
+and where asked so, root `sglext.input_ids` and `sglext.output_ids`, the latter a list per choice.
 llama.cpp: an `id` in each logprob entry.
 """
 
@@ -10,8 +11,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from stepwell.exchange._generation import Tokens
 
 _TOKEN_ID = re.compile(r"token_id:([0-9]{1,10})")
 _INT64 = re.compile(r"-?[0-9]{1,18}")
@@ -19,23 +21,16 @@ _LABEL = 120
 """Most characters of a weight version's name that are kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """Ids and logprobs of one choice (None: the engine gave none), and the reason, if any, not to train on them."""
-
-    prompt_ids: list[int] | None
-    response_ids: list[int] | None
-    logprobs: list[float] | None
-    problem: str | None
-
-
 def tokens_of(root: Mapping[str, Any], choice: Mapping[str, Any], completion_tokens: int | None) -> Tokens:
     """The choice's tokens. `completion_tokens` is what usage says this choice alone has, where that is known."""
-    entries = _entries(choice)
-    prompt_ids = _ids(root.get("prompt_token_ids")) or _ids(choice.get("prompt_token_ids"))
-    response_ids = _ids(choice.get("token_ids")) or _ids(choice.get("response_token_ids")) or _entry_ids(entries)
+    entries = _entries(choice) or _meta_entries(choice)
+    beside, beside_prompt = _beside(root, choice)
+    prompt_ids = _ids(root.get("prompt_token_ids")) or _ids(choice.get("prompt_token_ids")) or _ids(beside_prompt)
+    response_ids = (
+        _ids(choice.get("token_ids")) or _ids(choice.get("response_token_ids")) or _ids(beside) or _entry_ids(entries)
+    )
     if prompt_ids is None or response_ids is None:
-        return Tokens(None, None, None, "the engine gave no token ids")
+        return Tokens()
     if completion_tokens is not None and completion_tokens != len(response_ids):
         # Seen where a tool parser swallows chunks: ids that are missing cannot be put back.
         missing = f"{len(response_ids)} token ids came for {completion_tokens} completion tokens"
@@ -44,12 +39,47 @@ def tokens_of(root: Mapping[str, Any], choice: Mapping[str, Any], completion_tok
     return Tokens(prompt_ids, response_ids, logprobs, problem)
 
 
+def left_over(choice: Mapping[str, Any], tokens: Tokens) -> dict[str, Any]:
+    """What a choice says of tokens and `tokens` does not: it is kept as it came. Alternatives are said nowhere else."""
+    names = ["logprobs"] if tokens.logprobs is None or _has_alternatives(choice) else []
+    if tokens.response_ids is None:
+        names += ["token_ids", "response_token_ids", "prompt_token_ids"]
+    return {name: choice[name] for name in names if choice.get(name)}
+
+
+def _has_alternatives(choice: Mapping[str, Any]) -> bool:
+    logprobs = choice.get("logprobs")
+    others = isinstance(logprobs, Mapping) and any(value for key, value in logprobs.items() if key != "content")
+    return others or any(len(_listed(entry.get("top_logprobs"))) > 1 for entry in _entries(choice))
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _beside(root: Mapping[str, Any], choice: Mapping[str, Any]) -> tuple[Any, Any]:
+    """SGLang's ids beside the choices: of this choice, which its place names, and of the prompt."""
+    beside = root.get("sglext")
+    if not isinstance(beside, Mapping):
+        return None, None
+    outputs, place = _listed(beside.get("output_ids")), choice.get("index", 0)
+    nested = isinstance(outputs[place], list) if type(place) is int and 0 <= place < len(outputs) else False
+    return outputs[place] if nested else None, beside.get("input_ids")
+
+
+def _meta_entries(choice: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """SGLang's own form of logprobs, `[logprob, id, text]` each, as entries."""
+    meta = choice.get("meta_info")
+    triples = _listed(meta.get("output_token_logprobs")) if isinstance(meta, Mapping) else []
+    return [{"logprob": triple[0], "id": triple[1]} if len(_listed(triple)) >= 2 else {} for triple in triples]
+
+
 def _logprobs(entries: list[Mapping[str, Any]], ids: list[int]) -> tuple[list[float] | None, str | None]:
     if not entries:
         return None, None
     if len(entries) != len(ids):
         return None, f"{len(entries)} logprobs came for {len(ids)} token ids"
-    named = [_named_id(entry) for entry in entries]
+    named = [named_id(entry) for entry in entries]
     shifted = next((place for place, id_ in enumerate(named) if id_ is not None and id_ != ids[place]), None)
     if shifted is not None:
         return None, f"logprob {shifted} is of token {named[shifted]}, the token id there is {ids[shifted]}"
@@ -77,7 +107,7 @@ def _entry_ids(entries: list[Mapping[str, Any]]) -> list[int] | None:
     return _ids([entry.get("id") for entry in entries])
 
 
-def _named_id(entry: Mapping[str, Any]) -> int | None:
+def named_id(entry: Mapping[str, Any]) -> int | None:
     """The id that an entry itself names: `id` (llama.cpp), or a token of the form `token_id:N` (vLLM, when asked)."""
     if type(entry.get("id")) is int:
         return int(entry["id"])

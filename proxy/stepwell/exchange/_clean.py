@@ -17,8 +17,9 @@ _KEPT = re.compile(
     r"""accept | content-(type|encoding|length) | user-agent | date | server | retry-after | idempotency-key
     | (x-)?request-id | x-amzn-requestid | traceparent | x-ratelimit-[a-z-]+
     | openai-(model|version|processing-ms) | anthropic-(version|beta)
-    | x-stainless-[a-z-]+ | x-stepwell-[a-z-]+
-    | (x-)?session-id | thread-id | x-parent-session-id | x-claude-code-[a-z-]+ | x-codex-turn-metadata
+    | x-stainless-[a-z-]+ | x-stepwell-[a-z0-9._-]+ | x-stepwell-meta-[a-z0-9_.-]+
+    | (x-)?session-id | session_id | thread-id | conversation_id | x-parent-session-id | x-claude-code-[a-z-]+
+    | x-codex-turn-metadata | amz-sdk-request
     | x-sglext-[a-z-]+
     """,
     re.VERBOSE,

@@ -4,15 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stepwell.exchange._anthropic import AnthropicMessages
+from stepwell.exchange._bedrock_converse import BedrockConverse
+from stepwell.exchange._bedrock_invoke import BedrockInvoke
 from stepwell.exchange._clean import Headers
+from stepwell.exchange._clean_body import clean_body
+from stepwell.exchange._completions import OpenAICompletions
 from stepwell.exchange._dialect import Dialect, Unparseable
 from stepwell.exchange._encoding import Decoded, decode
+from stepwell.exchange._engine_generate import EngineGenerate
+from stepwell.exchange._gemini import Gemini
+from stepwell.exchange._ollama import OllamaChat, OllamaGenerate
 from stepwell.exchange._openai_chat import OpenAIChat
 from stepwell.exchange._raw import Exchange, with_bodies
+from stepwell.exchange._responses import OpenAIResponses
 from stepwell.sdk.records import Step
 
 _GZIP = b"\x1f\x8b\x08"
-_DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (OpenAIChat(),)}
+_DIALECTS: dict[str, Dialect] = {
+    dialect.name: dialect
+    for dialect in (
+        OpenAIChat(),
+        OpenAIResponses(),
+        OpenAICompletions(),
+        OllamaChat(),
+        OllamaGenerate(),
+        EngineGenerate(),
+        AnthropicMessages(),
+        Gemini(),
+        BedrockConverse(),
+        BedrockInvoke(),
+    )
+}
 
 
 def dialects() -> tuple[str, ...]:
@@ -34,20 +57,34 @@ def parse(exchange: Exchange) -> Sequence[Step]:
     """
     dialect = _DIALECTS.get(exchange.dialect)
     if dialect is None:
+        if not exchange.request_known:
+            raise Unparseable("the request was not recorded, and the answer is of no known API")
         raise Unparseable(f"unknown dialect {exchange.dialect!r}")
     request, response = exchange.request, exchange.response
     if request.truncated:
         raise Unparseable(f"the request is larger than what capture keeps ({len(request.body)} bytes kept)")
-    asked = _decoded(request.body, request.headers)
+    asked = decoded(request.body, request.headers)
     if asked.problem:
         raise Unparseable(f"the request body cannot be decoded: {asked.problem}")
-    answered = _decoded(response.body, response.headers)
+    answered = decoded(response.body, response.headers)
     if answered.problem and response.end == "complete":
         raise Unparseable(f"the response body cannot be decoded: {answered.problem}")
-    return dialect.parse(with_bodies(exchange, asked.body, answered.body))
+    # Once more here: a body that was compressed could not be cleaned while it passed.
+    request_body = clean_body(asked.body, exchange.dialect)
+    steps = dialect.parse(with_bodies(exchange, request_body, answered.body))
+    return steps if exchange.request_known else [_of_answer_only(step) for step in steps]
 
 
-def _decoded(body: bytes, headers: Headers) -> Decoded:
+def _of_answer_only(step: Step) -> Step:
+    """What the policy saw is not known, so there is nothing to train on."""
+    reason = "the request was not recorded"
+    return step.model_copy(
+        update={"trainable": False, "untrainable_reason": reason, "model_asked": None, "policy": None}
+    )
+
+
+def decoded(body: bytes, headers: Headers) -> Decoded:
+    """A body without its content codings."""
     codings = ", ".join(value for name, value in headers if name == "content-encoding")
     if not codings and body.startswith(_GZIP):
         codings = "gzip"  # recorders and middle boxes lose the header; no JSON and no event stream begins like this

@@ -13,12 +13,13 @@ from typing import Any, Literal
 import orjson
 
 from stepwell.exchange._clean import Headers, clean_url, kept_headers
+from stepwell.exchange._clean_body import clean_body
 from stepwell.spool import LOST, Entry, Record
 
 REQUEST = "exchange.request"
 RESPONSE = "exchange.response"
 
-_CONTEXT = ("dialect", "trajectory_id", "engine", "added", "client")
+_CONTEXT = ("dialect", "trajectory_id", "engine", "added", "client", "request_known")
 
 End = Literal["complete", "client_disconnect", "upstream_error", "aborted"]
 """How the transfer ended: to its last byte; the client hung up; the upstream failed; the capturing process died."""
@@ -26,7 +27,7 @@ End = Literal["complete", "client_disconnect", "upstream_error", "aborted"]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The agent's side. Times are ns since the epoch on the producer's clock, here and below."""
+    """The agent's side. Times are ns since the epoch on the producer's clock, here and below; 0 where a recording has none."""
 
     method: str
     url: str
@@ -68,10 +69,12 @@ class Exchange:
     """Names of request fields that the route added and the agent did not send."""
     client: str = "proxy"
     """Which way in it came: `proxy`, `sdk`, `import`."""
+    request_known: bool = True
+    """False for a recording of the answer only: `request` is then the least that its dialect takes."""
 
 
 def request_entry(exchange_id: str, request: Request, **context: Any) -> Entry:
-    """The spool entry of a forwarded request. `context`: dialect, trajectory_id, engine, added, client."""
+    """The spool entry of a forwarded request. `context`: dialect, trajectory_id, engine, added, client, …"""
     head = {
         "method": request.method,
         "url": clean_url(request.url),
@@ -81,7 +84,8 @@ def request_entry(exchange_id: str, request: Request, **context: Any) -> Entry:
         "truncated": request.truncated,
         **context,
     }
-    return Entry(id=exchange_id, kind=REQUEST, head=_json(head), body=request.body, opens=True)
+    body = clean_body(request.body, context.get("dialect"))
+    return Entry(id=exchange_id, kind=REQUEST, head=_json(head), body=body, opens=True)
 
 
 def response_entry(exchange_id: str, response: Response) -> Entry:

@@ -5,7 +5,8 @@ them, and appends the raw exchange (credentials removed) to the spool. It never 
 says: whatever goes wrong in capture, the call goes through and the loss is counted.
 
 Two loopback ports: `run_port` wants credentials, whose user name says which trajectory the calls belong to (`stepwell run` sets
-them); `port` takes agents that have nothing but HTTPS_PROXY and the CA file. Trajectories are opened and ended by plain requests
+them); `port` takes agents that have nothing but HTTPS_PROXY and the CA file, and those that have a base URL instead of a proxy,
+`http://127.0.0.1:<port>/t/<trajectory>/openai/v1`. Trajectories are opened and ended by plain requests
 to `CONTROL_HOST` through `run_port`.
 
 Importing this package is cheap; mitmproxy (extra `proxy`, Python 3.12 or newer) is loaded by what needs it.

@@ -13,17 +13,22 @@ from collections.abc import Awaitable
 from mitmproxy import connection, http
 from mitmproxy.proxy import layer
 
-from stepwell.exchange import Dialect, End, dialect_for
+from stepwell.exchange import End
 from stepwell.proxy._auth import Gate, refusal
+from stepwell.proxy._base import BaseUrls, Entered
 from stepwell.proxy._capture import Capture
 from stepwell.proxy._config import CONTROL_HOST
 from stepwell.proxy._control import Control
 from stepwell.proxy._flows import Call, Flows
 from stepwell.proxy._hosts import HostTest
+from stepwell.proxy._intake import Intake
 from stepwell.proxy._layers import FAILED, mark_failures
 from stepwell.proxy._loops import Loops
 from stepwell.proxy._passthrough import Passthrough
-from stepwell.proxy._route import Router, add_flags, choose, json_body, redirect
+from stepwell.proxy._route import Router
+from stepwell.proxy._seen import Seen
+from stepwell.proxy._sockets import Sockets
+from stepwell.proxy._upstream import UpstreamProxy
 
 _OWN = (
     "This host is the Stepwell proxy's own: it takes plain requests with credentials, on the port for `stepwell run`.\n"
@@ -46,27 +51,38 @@ class StepwellAddon:
         gate: Gate,
         loops: Loops,
         router: Router,
+        base: BaseUrls,
         flows: Flows,
         capture: Capture,
         control: Control,
+        seen: Seen,
+        upstream: UpstreamProxy | None = None,
     ) -> None:
-        self._watched = watched
         self._gate = gate
         self._loops = loops
-        self._router = router
+        self._base = base
+        self._intake = Intake(watched, gate, router)
         self._flows = flows
         self._capture = capture
         self._control = control
-        self._passthrough = Passthrough(watched)
+        self._seen = seen
+        self._via = upstream.via if upstream else None
+        self._passthrough = Passthrough(watched, seen)
+        self._sockets = Sockets(flows, capture)
         self.tls_clienthello = self._passthrough.tls_clienthello
+        self.tls_failed_client = seen.tls_failed_client
+        self.websocket_message = self._sockets.message
+        self.websocket_end = self._sockets.close
         self.server_connected = loops.server_connected
         self.server_disconnected = loops.server_disconnected
+        if upstream is not None:
+            self.http_connect_upstream = upstream.http_connect_upstream
         self.closing = False
 
     def next_layer(self, next_layer: layer.NextLayer) -> None:
         """Runs after mitmproxy's own `NextLayer` has decided."""
         self._passthrough.next_layer(next_layer)
-        mark_failures(next_layer)
+        mark_failures(next_layer, self._via)
 
     def http_connect(self, flow: http.HTTPFlow) -> None:
         """A tunnel is asked for."""
@@ -77,7 +93,7 @@ class StepwellAddon:
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         """A request begins: `flow.response`, when set, is given instead of an answer from upstream."""
-        if not self._gate.admit(flow) or self._refuse_loop(flow):
+        if not self._gate.admit(flow):
             return
         request, client = flow.request, flow.client_conn
         if request.host == CONTROL_HOST:
@@ -87,37 +103,31 @@ class StepwellAddon:
         if self.closing:
             flow.response = refusal(503, _CLOSING)
             return
-        call = self._take_in(flow)
+        entered = self._enter(flow)
+        if flow.response is not None:
+            return
+        call = self._intake.take_in(flow, entered)
         if self._refuse_loop(flow):
-            self._flows.pop(call.id)
-        elif call.dialect is None:
+            return
+        self._flows.add(call)
+        if call.dialect is None:
             request.stream = True
-        else:
-            request.headers.pop("accept-encoding", None)  # so that what is recorded is plain
+
+    def _enter(self, flow: http.HTTPFlow) -> Entered | None:
+        """A request to the proxy itself: one by a base URL goes on to the provider, any other would come back here."""
+        if self._loops.comes_from_us(flow.client_conn):
+            flow.response = refusal(508, _LOOP)
+            return None
+        entered = self._base.enter(flow, asks_for_us=self._loops.asks_for_us(flow.request))
+        if entered is None and flow.response is None:
+            self._refuse_loop(flow)
+        return entered
 
     def _refuse_loop(self, flow: http.HTTPFlow) -> bool:
         if not (self._loops.asks_for_us(flow.request) or self._loops.comes_from_us(flow.client_conn)):
             return False
         flow.response = refusal(508, _LOOP)
         return True
-
-    def _take_in(self, flow: http.HTTPFlow) -> Call:
-        request, client = flow.request, flow.client_conn
-        host = request.host
-        if client.sni and not self._watched(host, request.port):
-            host = client.sni  # the client resolved the name by itself, and asked for a tunnel to the address
-        call = Call(flow.id, client, _url(request, host), trajectory_id=self._gate.trajectory(client))
-        self._flows.add(call)
-        if not self._watched(host, request.port):
-            return call
-        call.dialect = dialect_for(request.method, request.path)
-        candidates = self._router.candidates(host, request.port, request.path)
-        if call.dialect is not None and any(route.model is not None for route in candidates):
-            call.routes = candidates  # decided when the body, which names the model, is there
-        elif route := choose(candidates, None):
-            call.route = route
-            redirect(request, route)
-        return call
 
     def request(self, flow: http.HTTPFlow) -> Awaitable[None] | None:
         """A request was read whole; it is forwarded when this returns."""
@@ -126,25 +136,12 @@ class StepwellAddon:
         call = self._flows.get(flow.id)
         if call is None or call.dialect is None:
             return None
-        added = self._steer(flow.request, call, call.dialect)
+        added = self._intake.steer(flow.request, call, call.dialect)
         if call.routes and self._refuse_loop(flow):
             self._flows.pop(call.id)
         else:
             self._capture.request(call, flow.request, added)
         return None
-
-    def _steer(self, request: http.Request, call: Call, dialect: Dialect) -> tuple[str, ...]:
-        """What a route says about a generation: where to, and what to ask the engine for besides."""
-        if not call.routes and (call.route is None or call.route.engine is None):
-            return ()
-        parsed = json_body(request)
-        if call.routes:
-            call.route = choose(call.routes, parsed[1] if parsed else None)
-            if call.route is not None:
-                redirect(request, call.route)
-        if parsed is None or call.route is None or call.route.engine is None:
-            return ()
-        return add_flags(request, parsed, call.route.engine, dialect)
 
     def responseheaders(self, flow: http.HTTPFlow) -> None:
         """An answer begins. It is streamed whatever its content type says, or mitmproxy would hold it back to its end."""
@@ -154,7 +151,10 @@ class StepwellAddon:
             response.stream = self._capture.tee(call) if call.dialect else True
 
     def response(self, flow: http.HTTPFlow) -> None:
-        """An answer has passed to its last byte."""
+        """An answer has passed to its last byte, or a socket stands."""
+        call = self._flows.get(flow.id)
+        if call is not None and flow.websocket is not None:
+            self._sockets.open(flow, call)
         self._end(flow, "complete")
 
     def error(self, flow: http.HTTPFlow) -> None:
@@ -168,10 +168,8 @@ class StepwellAddon:
         if call is not None:
             self._capture.response(call, end, error)
 
-    def websocket_message(self, flow: http.HTTPFlow) -> None:
-        """Relayed and forgotten: mitmproxy would keep every message until the socket closes."""
-        if flow.websocket is not None:
-            del flow.websocket.messages[:-1]
+    def client_connected(self, client: connection.Client) -> None:
+        self._seen.client_came(client.sockname[1])
 
     def client_disconnected(self, client: connection.Client) -> None:
         """A safety net: calls that mitmproxy itself lost track of must not stay in flight for ever."""
@@ -189,11 +187,3 @@ class StepwellAddon:
         for call in self._flows:
             self._flows.pop(call.id)
             self._capture.response(call, "aborted", "the proxy was stopped")
-
-
-def _url(request: http.Request, host: str) -> str:
-    shown = f"[{host}]" if ":" in host else host
-    usual = 443 if request.scheme == "https" else 80
-    port = "" if request.port == usual else f":{request.port}"
-    url = f"{request.scheme}://{shown}{port}{request.path}"
-    return url if url.isascii() else url.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

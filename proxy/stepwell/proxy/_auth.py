@@ -43,7 +43,7 @@ class Gate:
         given = flow.request.headers.pop("proxy-authorization", None)
         name = self._name(given) if given is not None else None
         if name is not None:
-            if name and not _ID.fullmatch(name):
+            if name and not is_name(name):
                 flow.response = refusal(407, _BAD_NAME)
                 return False
             self._known[client] = name or None
@@ -72,6 +72,11 @@ class Gate:
     def trajectory(self, client: connection.Client) -> str | None:
         """The trajectory a client says it belongs to; None for an anonymous one."""
         return self._known.get(client)
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can be a trajectory's name."""
+    return _ID.fullmatch(text) is not None
 
 
 def refusal(status: int, text: str) -> http.Response:

@@ -12,6 +12,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial, wraps
 from typing import Concatenate, ParamSpec
 
@@ -57,21 +58,32 @@ class Capture:
         self._limit = max_body_bytes
         self._said: dict[str, float] = {}
         self._lock = threading.Lock()
+        self._calls: dict[str, int] = {}  # by trajectory, as they were announced
         self._lost: dict[str, int] = {}  # by trajectory, oldest first; the writer's thread counts here too
 
     @harmless
     def request(self, call: Call, request: http.Request, added: tuple[str, ...]) -> None:
         """Record what is being forwarded."""
-        body = request.raw_content or b""
         asked = Request(
             method=request.method,
             url=call.url,
-            headers=_headers(request.headers),
-            body=body[: self._limit],
+            headers=header_pairs(request.headers) + call.own,
+            body=request.raw_content or b"",
             at_ns=time.time_ns(),
             http_version=request.http_version,
-            truncated=len(body) > self._limit,
         )
+        self._keep(call, asked, added)
+
+    @harmless
+    def record(self, call: Call, asked: Request) -> None:
+        """Record a request that came another way than as one of HTTP."""
+        self._keep(call, asked)
+
+    def _keep(self, call: Call, asked: Request, added: tuple[str, ...] = ()) -> None:
+        if call.trajectory_id in self._calls:
+            self._calls[call.trajectory_id] += 1
+        if len(asked.body) > self._limit:
+            asked = replace(asked, body=asked.body[: self._limit], truncated=True)
         call.exchange_id = _new_id()
         entry = request_entry(
             call.exchange_id,
@@ -97,7 +109,7 @@ class Capture:
         response, tee = call.response, call.tee or Tee(0)
         answered = Response(
             status=response.status_code if response else None,
-            headers=_headers(response.headers) if response else [],
+            headers=header_pairs(response.headers) if response else [],
             body=tee.take(),
             end=end,
             at_ns=time.time_ns(),
@@ -106,6 +118,16 @@ class Capture:
             truncated=tee.truncated,
         )
         self._writer.post(response_entry(call.exchange_id, answered), partial(self.lose, call), after=recorded)
+
+    def announce(self, trajectory_id: str) -> None:
+        """Count the generations of a trajectory from now on. Too many trajectories: the one announced first is forgotten."""
+        self._calls.setdefault(trajectory_id, 0)
+        if len(self._calls) > _MAX_COUNTED:
+            del self._calls[next(iter(self._calls))]
+
+    def calls(self, trajectory_id: str) -> int | None:
+        """How many generations of a trajectory were forwarded since it was announced; None: it was not, or is forgotten."""
+        return self._calls.get(trajectory_id)
 
     def take_lost(self, trajectory_id: str) -> int:
         """How many calls of a trajectory were lost since this was last asked."""
@@ -137,7 +159,8 @@ def _new_id() -> str:
     return f"{time.time_ns():016x}{secrets.token_hex(8)}"
 
 
-def _headers(headers: http.Headers) -> list[tuple[str, str]]:
+def header_pairs(headers: http.Headers) -> list[tuple[str, str]]:
+    """Names and values as text, in their order."""
     return [(name.decode("latin-1"), value.decode("utf-8", "replace")) for name, value in headers.fields]
 
 

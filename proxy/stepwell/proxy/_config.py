@@ -21,11 +21,25 @@ Engine = Literal["vllm", "sglang", "llamacpp"]
 DEFAULT_HOSTS = (
     "api.openai.com",
     "*.api.openai.com",
+    "chatgpt.com",
     "*.openai.azure.com",
     "*.cognitiveservices.azure.com",
     "*.services.ai.azure.com",
+    "*.models.ai.azure.com",
     "models.github.ai",
     "models.inference.ai.azure.com",
+    "api.githubcopilot.com",
+    "api.*.githubcopilot.com",
+    "api.anthropic.com",
+    "generativelanguage.googleapis.com",
+    "aiplatform.googleapis.com",
+    "*-aiplatform.googleapis.com",
+    "aiplatform.*.rep.googleapis.com",
+    "bedrock-runtime.*.amazonaws.com",
+    "bedrock-runtime-fips.*.amazonaws.com",
+    "bedrock-runtime.*.api.aws",
+    "bedrock-mantle.*.api.aws",
+    "ollama.com",
     "openrouter.ai",
     "api.groq.com",
     "api.mistral.ai",
@@ -37,22 +51,42 @@ DEFAULT_HOSTS = (
     "api.cerebras.ai",
     "api.sambanova.ai",
     "api.x.ai",
+    "*.api.x.ai",
     "api.perplexity.ai",
+    "api.cohere.ai",
+    "api.cohere.com",
     "api.deepinfra.com",
     "api.novita.ai",
     "api.hyperbolic.xyz",
     "api.moonshot.ai",
     "api.moonshot.cn",
+    "api.minimax.io",
+    "api.minimaxi.com",
     "api.z.ai",
     "open.bigmodel.cn",
     "dashscope.aliyuncs.com",
     "dashscope-intl.aliyuncs.com",
+    "dashscope-us.aliyuncs.com",
+    "ark.*.volces.com",
+    "api.siliconflow.cn",
+    "api.siliconflow.com",
     "router.huggingface.co",
     "api.studio.nebius.com",
+    "api.studio.nebius.ai",
+    "api.tokenfactory.nebius.com",
+    "inference.baseten.co",
+    "ai-gateway.vercel.sh",
+    "gateway.ai.cloudflare.com",
     "integrate.api.nvidia.com",
 )
-"""Providers that speak the chat completions dialect. Every other host is passed through undecrypted."""
+"""Providers that speak a dialect we read; there, paths say what is a step. Every other host is passed through undecrypted."""
 
+BASE_URLS = {
+    "openai": "https://api.openai.com",
+    "anthropic": "https://api.anthropic.com",
+    "gemini": "https://generativelanguage.googleapis.com",
+    "ollama": "http://127.0.0.1:11434",
+}
 
 _PATTERN = re.compile(r"[a-z0-9*?._-]+(:\d{1,5})?|\[[0-9a-f:]+\](:\d{1,5})?")
 
@@ -66,8 +100,29 @@ def _host_pattern(value: str) -> str:
     return pattern
 
 
+def _provider_name(value: str) -> str:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", value) or value in {"t", "k"}:
+        raise ValueError(
+            f"{value!r} cannot be the name of a base URL: small letters, digits, `.`, `_` and `-`, and neither t nor k"
+        )
+    return value
+
+
+ProviderName = Annotated[str, AfterValidator(_provider_name)]
+"""What stands in a base URL's path for a provider."""
+
 HostPattern = Annotated[str, AfterValidator(_host_pattern)]
 """A host name or glob (`*.example.com`), in lower case; with `:port` it means that port only."""
+
+
+def _upstream_url(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError(f"{value!r} is no URL of the form http(s)://host[:port][/prefix]")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise ValueError("must be without user, password, query and fragment")
+    _ = parts.port  # raises ValueError when out of range
+    return value
 
 
 class Route(BaseModel):
@@ -101,21 +156,13 @@ class Route(BaseModel):
     @field_validator("upstream")
     @classmethod
     def _plain_url(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        parts = urlsplit(value)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError(f"{value!r} is no URL of the form http(s)://host[:port][/prefix]")
-        if parts.username or parts.password or parts.query or parts.fragment:
-            raise ValueError("must be without user, password, query and fragment")
-        _ = parts.port  # raises ValueError when out of range
-        return value
+        return value if value is None else _upstream_url(value)
 
 
 class ProxyConfig(BaseModel):
     """The proxy's settings."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     host: str = "127.0.0.1"
     """The loopback address to listen on: anybody who reaches `port` may use it."""
@@ -126,12 +173,34 @@ class ProxyConfig(BaseModel):
     hosts: tuple[HostPattern, ...] = DEFAULT_HOSTS
     """The hosts to decrypt, besides those of the routes."""
     routes: tuple[Route, ...] = ()
+    base_urls: dict[ProviderName, Annotated[str, AfterValidator(_upstream_url)]] = Field(
+        default_factory=lambda: dict(BASE_URLS)
+    )
+    """Where `http://127.0.0.1:<port>/<name>/…` goes, by name; added to the usual ones."""
+    upstream_proxy: Annotated[str | None, Field(repr=False)] = None
+    """`http(s)://[user:password@]host[:port]` to reach every host through that NO_PROXY does not name; empty: none. By default
+    what HTTPS_PROXY says where the proxy is started."""
     max_body_bytes: Annotated[int, Field(ge=1024)] = 64 << 20
     """What capture keeps of one body. The call itself is never limited."""
     drain_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
     """How long calls in flight may take to finish when the proxy is told to stop."""
     max_spool_bytes: Annotated[int, Field(ge=1 << 20)] = 8 << 30
     """What may wait to be ingested; beyond it calls go through unrecorded, and are counted."""
+
+    @field_validator("base_urls")
+    @classmethod
+    def _with_the_usual(cls, value: dict[str, str]) -> dict[str, str]:
+        return {**BASE_URLS, **value}
+
+    @field_validator("upstream_proxy")
+    @classmethod
+    def _proxy_url(cls, value: str | None) -> str | None:
+        if value:
+            parts = urlsplit(value)
+            if parts.scheme not in {"http", "https"} or not parts.hostname:  # without the value: it may hold a password
+                raise ValueError("must be of the form http(s)://[user:password@]host[:port]")
+            _ = parts.port
+        return value
 
     @field_validator("host")
     @classmethod

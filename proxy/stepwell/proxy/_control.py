@@ -21,6 +21,7 @@ from mitmproxy import http
 from stepwell.errors import InvalidRecord, SpoolError
 from stepwell.proxy._capture import Capture
 from stepwell.proxy._flows import Flows
+from stepwell.proxy._seen import Seen
 from stepwell.sdk.records import Trajectory, checked
 from stepwell.spool import Entry, SpoolWriter, marks
 
@@ -48,11 +49,22 @@ class Problem(Exception):
 class Control:
     """Answers requests to `CONTROL_HOST`."""
 
-    def __init__(self, writer: SpoolWriter, folder: Path, flows: Flows, capture: Capture) -> None:
+    def __init__(
+        self,
+        writer: SpoolWriter,
+        folder: Path,
+        flows: Flows,
+        capture: Capture,
+        seen: Seen,
+        *,
+        upstream: tuple[str, int] | None = None,
+    ) -> None:
+        self._upstream = f"{upstream[0]}:{upstream[1]}" if upstream else None
         self._writer = writer
         self._folder = folder
         self._flows = flows
         self._capture = capture
+        self._seen = seen
 
     async def answer(self, flow: http.HTTPFlow) -> None:
         """Set `flow.response`."""
@@ -63,30 +75,35 @@ class Control:
 
     async def _dispatch(self, request: http.Request) -> Mapping[str, Any]:
         path = request.path.partition("?")[0]
-        known = {"/trajectories": "POST", "/trajectories/end": "POST", "/health": "GET"}
+        known = {"/trajectories": "POST", "/trajectories/end": "POST", "/health": "GET", "/hosts": "GET"}
         if path not in known:
             raise Problem(404, "Not found", f"there is no {path}; there are {', '.join(known)}")
         if request.method != known[path]:
             raise Problem(405, "Method not allowed", f"{path} takes {known[path]}")
         if path == "/health":
             return self.health()
+        if path == "/hosts":
+            return self._seen.document()
         trajectory = _trajectory(request.raw_content or b"")
         key = request.headers.get("idempotency-key", "")[:256] or uuid.uuid4().hex
         return await (self._open if path == "/trajectories" else self._end)(trajectory, key)
 
     def health(self) -> dict[str, Any]:
-        """Version, and what is in flight, waits for the disk (bytes), and was lost."""
+        """Version, what is in flight, waits for the disk (bytes), and was lost; and the proxy that hosts are reached through."""
         return {
             "version": _version(),
             "in_flight": len(self._flows),
             "pending": self._writer.pending,
             "lost": self._writer.lost,
+            "upstream_proxy": self._upstream,
         }
 
     async def _open(self, trajectory: Trajectory, key: str) -> dict[str, Any]:
         if trajectory.state != "open":
             raise Problem(422, "Invalid record", f"state: {trajectory.state!r} is for /trajectories/end", "state")
-        return await self._keep(trajectory, key)
+        kept = await self._keep(trajectory, key)
+        self._capture.announce(trajectory.trajectory_id)
+        return {**kept, "upstream_proxy": self._upstream}
 
     async def _end(self, trajectory: Trajectory, key: str) -> dict[str, Any]:
         if trajectory.state == "open":
@@ -101,7 +118,7 @@ class Control:
         given = trajectory.marks or {}
         merged = {producer: max(found.get(producer, 0), given.get(producer, 0)) for producer in {**found, **given}}
         answer = await self._keep_end(trajectory.model_copy(update={"marks": merged}), key)
-        return {**answer, "marks": merged, "in_flight": self._flows.count(name)}
+        return {**answer, "marks": merged, "in_flight": self._flows.count(name), "calls": self._capture.calls(name)}
 
     async def _keep_end(self, trajectory: Trajectory, key: str) -> dict[str, Any]:
         """Keep it with the number of its calls that are not recorded. After the flush: all that failed is counted by now."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mitmproxy import connection, http
 
@@ -16,7 +16,7 @@ from stepwell.spool import Job
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """One HTTP request on its way. Recorded when it is a generation (`dialect`), only counted when it is not."""
+    """One HTTP request, or one turn of a WebSocket, on its way. Recorded when it is a generation (`dialect`), else only counted."""
 
     id: str
     client: connection.Client
@@ -24,6 +24,10 @@ class Call:
     """As the agent asked, before any route."""
     trajectory_id: str | None = None
     dialect: Dialect | None = None
+    socket: Dialect | None = None
+    """What the turns of a WebSocket are, when the request asks for one."""
+    own: list[tuple[str, str]] = field(default_factory=list)
+    """Its headers that are for us (`x-stepwell-…`): recorded, and not forwarded."""
     routes: tuple[Route, ...] = ()
     """Routes that fit host and path and depend on the model, still to be decided on."""
     route: Route | None = None

@@ -18,7 +18,7 @@ class Loops:
 
     def asks_for_us(self, request: http.Request) -> bool:
         """Whether a request's destination is the proxy itself."""
-        return request.port in self._ports and _is_local(request.host)
+        return request.port in self._ports and is_local(request.host)
 
     def comes_from_us(self, client: connection.Client) -> bool:
         """Whether the proxy is its own client."""
@@ -26,7 +26,7 @@ class Loops:
 
     def server_connected(self, data: server_hooks.ServerConnectionHookData) -> None:
         server = data.server
-        if server.peername and server.sockname and server.peername[1] in self._ports and _is_local(server.peername[0]):
+        if server.peername and server.sockname and server.peername[1] in self._ports and is_local(server.peername[0]):
             self._own.add((server.sockname[0], server.sockname[1]))
 
     def server_disconnected(self, data: server_hooks.ServerConnectionHookData) -> None:
@@ -34,7 +34,8 @@ class Loops:
             self._own.discard((data.server.sockname[0], data.server.sockname[1]))
 
 
-def _is_local(host: str) -> bool:
+def is_local(host: str) -> bool:
+    """Whether a name or address means this machine's loopback."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

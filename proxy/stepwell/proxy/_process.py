@@ -20,6 +20,7 @@ from pathlib import Path
 from stepwell.errors import SettingsError, SpoolError
 from stepwell.proxy._addon import StepwellAddon
 from stepwell.proxy._auth import Gate
+from stepwell.proxy._base import BaseUrls
 from stepwell.proxy._ca import ca_folder, upstream_bundle
 from stepwell.proxy._capture import Capture
 from stepwell.proxy._config import ProxyConfig
@@ -29,6 +30,8 @@ from stepwell.proxy._hosts import host_test
 from stepwell.proxy._loops import Loops
 from stepwell.proxy._master import eager_tasks, listen, make_master
 from stepwell.proxy._route import Router
+from stepwell.proxy._seen import Seen, quiet
+from stepwell.proxy._upstream import upstream_proxy
 from stepwell.spool import Spool, SpoolWriter, read_cursor
 
 try:
@@ -63,6 +66,7 @@ def run_proxy(config: ProxyConfig, *, data: Path, home: Path, token: str, ready:
     if not token:
         raise SettingsError("the proxy needs a token: without one anybody could write to any trajectory")
     logging.getLogger("mitmproxy").setLevel(logging.WARNING)
+    logging.getLogger("mitmproxy.proxy.server").addFilter(quiet)
     trusted = upstream_bundle(home, [route.ca for route in config.routes if route.ca], environ=os.environ)
     with ExitStack() as stack:
         sockets = [
@@ -88,15 +92,22 @@ class _Proxy:
         port, run_port = (bound.getsockname()[1] for bound in sockets)
         self._ports = {"port": port, "run_port": run_port}
         self._flows = Flows()
-        capture = Capture(writer, config.max_body_bytes)
+        capture, seen = Capture(writer, config.max_body_bytes), Seen()
+        gate = Gate(token, host=config.host, port=port, run_port=run_port)
+        upstream = upstream_proxy(config.upstream_proxy, os.environ, (port, run_port))
         self._addon = StepwellAddon(
             watched=host_test([*config.hosts, *(route.host for route in config.routes)]),
-            gate=Gate(token, host=config.host, port=port, run_port=run_port),
+            gate=gate,
             loops=Loops((port, run_port)),
             router=Router(config.routes),
+            base=BaseUrls(config.base_urls, gate, token, host=config.host, port=port),
             flows=self._flows,
             capture=capture,
-            control=Control(writer, folder, self._flows, capture),
+            control=Control(
+                writer, folder, self._flows, capture, seen, upstream=upstream.address if upstream else None
+            ),
+            seen=seen,
+            upstream=upstream,
         )
 
     async def run(self, confdir: Path, trusted: Path, ready: Ready) -> None:

@@ -57,12 +57,15 @@ def redirect(request: http.Request, route: Route) -> None:
     """Send a request to the route's upstream. Sets the Host header too."""
     if route.upstream is None:
         return
-    scheme, host, port, prefix = _upstream(route.upstream)
-    request.scheme = scheme
-    request.host = host
-    request.port = port
+    prefix = aim(request, route.upstream)
     if prefix is not None:
         request.path = prefix.rstrip("/") + "/" + request.path[len(route.path) :].lstrip("/")
+
+
+def aim(request: http.Request, upstream: str) -> str | None:
+    """Send a request to `upstream`, a URL; its path, which the caller has to apply, or None when it has none."""
+    request.scheme, request.host, request.port, prefix = _upstream(upstream)
+    return prefix
 
 
 @lru_cache(maxsize=256)

@@ -77,6 +77,8 @@ class Step(_Record):
     """The step before this one. Left out, it is found by the conversation."""
 
     messages: Messages | None = None
+    continues: Annotated[str, StringConstraints(pattern=r"^(response|conversation):.{1,500}$")] | None = None
+    """What `messages` continue, where the provider remembers it: `response:<id>` or `conversation:<id>`."""
     response: JsonObject | None = None
     """The assistant's message; a plain string is taken as its text."""
     tools: Messages | None = None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from stepwell.testing._dialect import Body
 from stepwell.testing._script import Delivery
 
 # Time for the connection's writer to hand the last bytes to the kernel before the connection is torn down.
@@ -26,22 +27,22 @@ class Framed:
     messages: list[bytes]
 
 
-def frame(events: Sequence[bytes], delivery: Delivery, *, stream: bool, status: int | None = None) -> Framed:
-    """Frame a reply: `events` are those of an event stream, or one whole body."""
+def frame(body: Body, delivery: Delivery, *, stream: bool, status: int | None = None) -> Framed:
+    """Frame an answer: of a stream each part is a message, else its one part is the whole."""
     status = delivery.status if status is None else status
-    media = b"text/event-stream; charset=utf-8" if stream else b"application/json"
-    headers = [(b"content-type", media)]
-    messages = list(events) if delivery.malformed is None else [delivery.malformed]
-    if delivery.crlf and stream:
+    headers = [(b"content-type", body.media_type.encode("latin-1"))]
+    headers += [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in body.headers.items()]
+    messages = list(body.parts) if delivery.malformed is None else [delivery.malformed]
+    if delivery.crlf and body.media_type.startswith("text/event-stream"):
         messages = [message.replace(b"\n", b"\r\n") for message in messages]
     if delivery.gzip:
         headers.append((b"content-encoding", b"gzip"))
         messages = _compress(messages)
-    body = b"".join(messages)
+    data = b"".join(messages)
     if not stream:
-        headers.append((b"content-length", b"%d" % len(body)))
+        headers.append((b"content-length", b"%d" % len(data)))
     if delivery.piece is not None:
-        messages = [body[i : i + delivery.piece] for i in range(0, len(body), delivery.piece)]
+        messages = [data[i : i + delivery.piece] for i in range(0, len(data), delivery.piece)]
     headers += [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in delivery.headers.items()]
     return Framed(status, headers, messages or [b""])
 
@@ -85,36 +86,52 @@ class DeliveredResponse(Response):
             on_end(delivered, bytes(self._sent))
 
     async def _send_all(self, scope: Scope, send: Send, on_last: Callable[[], object]) -> None:
-        messages, delivery = self.framed.messages, self.delivery
-        hold_at = min(delivery.hold_after, len(messages) - 1)
-        start = {"type": "http.response.start", "status": self.framed.status, "headers": self.framed.headers}
-        await send(start)
-        for i, message in enumerate(messages):
-            await self._pause(i, hold_at)
-            room = len(message) if delivery.fail_after is None else delivery.fail_after - len(self._sent)
-            if room < len(message):
-                await self._abort(scope, send, message[: max(room, 0)])
-                return
-            self._sent += message
-            last = i == len(messages) - 1
+        async def put(message: bytes, last: bool) -> None:
             if last:
                 on_last()
-                self._end(delivery.malformed is None)
+                self._end(self.delivery.malformed is None)
             await send({"type": "http.response.body", "body": message, "more_body": not last})
 
-    async def _pause(self, i: int, hold_at: int) -> None:
-        if self.delivery.hold is not None and i == hold_at:
-            while not self.delivery.hold.is_set():
-                await asyncio.sleep(_POLL_SECONDS)
-        # Even without a delay the loop turns, for HTTP/2 frames to go out one by one and a departure to be noticed.
-        await asyncio.sleep(self.delivery.delay_ms / 1000 if i else 0)
+        await send({"type": "http.response.start", "status": self.framed.status, "headers": self.framed.headers})
+        rest = await deliver(self.framed.messages, self.delivery, self._sent, put)
+        if rest is not None:
+            self._sent += rest
+            await put(rest, False)
+            self._end(False)
+            await tear_down(scope)
 
-    async def _abort(self, scope: Scope, send: Send, rest: bytes) -> None:
-        self._sent += rest
-        await send({"type": "http.response.body", "body": rest, "more_body": True})
-        self._end(False)
-        await asyncio.sleep(_FLUSH_SECONDS)
-        abort = scope.get("state", {}).get("abort")
-        if abort is None:
-            raise ConnectionAbortedError("the scripted reply asked for the connection to be aborted here")
-        abort()
+
+async def deliver(
+    messages: Sequence[bytes], delivery: Delivery, sent: bytearray, put: Callable[[bytes, bool], Awaitable[None]]
+) -> bytes | None:
+    """Put messages at the delivery's pace, adding each to `sent`.
+
+    `put` is told which one is the last. None when all were put; else what of the next one still goes out before the connection is
+    to be torn down.
+    """
+    hold_at = min(delivery.hold_after, len(messages) - 1)
+    for i, message in enumerate(messages):
+        await _pause(delivery, i, hold_at)
+        room = len(message) if delivery.fail_after is None else delivery.fail_after - len(sent)
+        if room < len(message):
+            return message[: max(room, 0)]
+        sent += message
+        await put(message, i == len(messages) - 1)
+    return None
+
+
+async def _pause(delivery: Delivery, i: int, hold_at: int) -> None:
+    if delivery.hold is not None and i == hold_at:
+        while not delivery.hold.is_set():
+            await asyncio.sleep(_POLL_SECONDS)
+    # Even without a delay the loop turns, for HTTP/2 frames to go out one by one and a departure to be noticed.
+    await asyncio.sleep(delivery.delay_ms / 1000 if i else 0)
+
+
+async def tear_down(scope: Scope) -> None:
+    """Abort the connection that an ASGI scope is of. Raises `ConnectionAbortedError` where the server gives no means to."""
+    await asyncio.sleep(_FLUSH_SECONDS)
+    abort = scope.get("state", {}).get("abort")
+    if abort is None:
+        raise ConnectionAbortedError("the scripted reply asked for the connection to be aborted here")
+    abort()

@@ -14,7 +14,15 @@ import orjson
 from stepwell.errors import SettingsError
 from stepwell.testing._script import ToolCall
 
-_CREDENTIALS = {"authorization", "proxy-authorization", "x-api-key", "api-key", "cookie"}
+_CREDENTIALS = {
+    "authorization",
+    "proxy-authorization",
+    "x-api-key",
+    "api-key",
+    "x-goog-api-key",
+    "x-amz-security-token",
+    "cookie",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +45,12 @@ class LoggedCall:
     """One call, logged when its reply ended: sent in full, failed on purpose, or left by the client."""
 
     call_id: str
-    """The reply's `id`, `chatcmpl-…`."""
+    """The id that the reply carries: `chatcmpl-…`, `msg_…`; in Bedrock's dialects its request id, in Ollama's nothing but this log."""
     number: int
     path: str
     model: str
     messages: Sequence[Mapping[str, Any]]
+    """What was asked, in the words of chat completions, as the script saw it."""
     tools: Sequence[Mapping[str, Any]]
     prompt_ids: list[int]
     choices: list[LoggedChoice]
@@ -59,6 +68,8 @@ class LoggedCall:
     """The request's body as received; not written to the log file."""
     sent: bytes = field(default=b"", repr=False)
     """The reply's body as sent, before transfer framing; not written to the log file."""
+    dialect: str = "openai.chat"
+    """The API that was asked, as in `ChatCall`."""
 
     def to_json(self) -> bytes:
         """One line of the log file: all but the raw bodies, credentials replaced by `[redacted]`."""

@@ -38,7 +38,7 @@ class Delivery:
     fail_after: int | None = None
     """Abort the connection, without a closing handshake, after so many body bytes (on HTTP/2 every stream dies)."""
     status: int = 200
-    """An error status answers with an OpenAI error body; nothing counts as sampled."""
+    """An error status answers with an error body of the dialect; nothing counts as sampled."""
     malformed: bytes | None = None
     """Raw bytes in place of the body, under the headers of the real reply."""
     crlf: bool = False
@@ -75,22 +75,27 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class ChatCall:
-    """One choice of one chat completions request, as a script sees it."""
+    """One choice of one request, as a script sees it: whatever the dialect, in the words of chat completions."""
 
     messages: Sequence[Message]
     tools: Sequence[Mapping[str, Any]]
     body: Mapping[str, Any]
-    """The whole request, parsed."""
+    """The whole request, parsed, in its own dialect."""
     raw: bytes = field(repr=False)
     """The request's bytes as received."""
     number: int
     """Running number of the call on this server, from 0."""
     choice: int
     """Index of the choice, from 0 to `n` - 1."""
+    dialect: str = "openai.chat"
+    """The API that was asked: `openai.chat`, `openai.responses`, `openai.completions`, `anthropic.messages`, `gemini`, `ollama.chat`,
+    `ollama.generate`, `bedrock.converse` or `bedrock.invoke`."""
+    model_in_path: str = ""
+    """The model, where the request's path names it and not its body."""
 
     @property
     def model(self) -> str:
-        return str(self.body.get("model") or "")
+        return str(self.body.get("model") or self.model_in_path)
 
     @property
     def seed(self) -> int:

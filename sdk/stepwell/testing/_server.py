@@ -21,7 +21,15 @@ from stepwell.testing._serving import serve_until
 from stepwell.testing._tls import ThrowawayCA
 from stepwell.testing._tokenizer import ByteTokenizer
 
-DEFAULT_NAMES = ("localhost", "127.0.0.1", "api.openai.com", "api.anthropic.com")
+DEFAULT_NAMES = (
+    "localhost",
+    "127.0.0.1",
+    "api.openai.com",
+    "api.anthropic.com",
+    "generativelanguage.googleapis.com",
+    "ollama.com",
+    "bedrock-runtime.us-east-1.amazonaws.com",
+)
 
 
 class ScriptedServer:
@@ -33,6 +41,7 @@ class ScriptedServer:
     http2: offer HTTP/2 (ALPN `h2`), besides HTTP/1.1.
     log_path: also append each call to this file, a JSON line each.
     keep_calls: hold only so many of the newest calls in memory.
+    sockets: speak OpenAI's Responses API over WebSockets too; else their upgrades are answered with 426.
     """
 
     def __init__(
@@ -47,6 +56,7 @@ class ScriptedServer:
         weight_version: str | None = None,
         log_path: Path | str | None = None,
         keep_calls: int | None = None,
+        sockets: bool = True,
     ) -> None:
         self.app = ScriptedApp(
             script,
@@ -54,6 +64,7 @@ class ScriptedServer:
             weight_version=weight_version,
             log_path=Path(log_path) if log_path is not None else None,
             keep_calls=keep_calls,
+            sockets=sockets,
         )
         self._wanted_port, self._tls, self._http2, self._names = port, tls, http2, tuple(names)
         self._folder: tempfile.TemporaryDirectory[str] | None = None

@@ -44,7 +44,7 @@ def stream_events(completion: Completion, delivery: Delivery) -> list[bytes]:
 def _choices(completion: Completion, index: int, sample: Sample, delivery: Delivery) -> Iterator[Json]:
     """The choice objects of one sample, some tokens each; the last carries the finish reason."""
     asked = completion.asked
-    deltas = _Deltas(sample)
+    deltas = Deltas(sample)
     start = 0
     while True:
         stop = min(start + delivery.chunk_tokens, len(sample.ids))
@@ -68,7 +68,7 @@ def _choices(completion: Completion, index: int, sample: Sample, delivery: Deliv
         start = stop
 
 
-class _Deltas:
+class Deltas:
     """Cuts a sample's spans into deltas, holding back the bytes of a character until it is whole."""
 
     def __init__(self, sample: Sample) -> None:

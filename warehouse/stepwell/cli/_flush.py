@@ -35,7 +35,7 @@ def flush(
         )
     target = {producer: number for producer, number in marks(settings.spools).items() if number > 0}
     if target:
-        wait_committed(target, _committed(settings.warehouse_uri, settings.store.storage_options()), timeout=timeout)
+        wait_committed(target, committed_in(settings.warehouse_uri, settings.store.storage_options()), timeout=timeout)
 
 
 def wait_committed(target: Mapping[str, int], committed: Callable[[], Mapping[str, int]], *, timeout: float) -> None:
@@ -65,7 +65,7 @@ def _ask(committed: Callable[[], Mapping[str, int]]) -> tuple[Mapping[str, int],
         return {}, str(error)
 
 
-def _committed(uri: str, storage_options: dict[str, str]) -> Callable[[], Mapping[str, int]]:
+def committed_in(uri: str, storage_options: dict[str, str]) -> Callable[[], Mapping[str, int]]:
     """The warehouse's marks, now. It is opened when it is there: ingest makes it."""
     from stepwell.warehouse import Warehouse
 

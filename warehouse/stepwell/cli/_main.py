@@ -12,6 +12,7 @@ import typer
 from stepwell.cli._ca import ca
 from stepwell.cli._demo import demo
 from stepwell.cli._flush import flush
+from stepwell.cli._import import import_
 from stepwell.cli._query import query
 from stepwell.cli._run import run as run_agent
 from stepwell.cli._services import gateway, ingest, proxy
@@ -59,6 +60,7 @@ _add(_STACK, up)
 _add(_STACK, proxy)
 _add(_STACK, gateway)
 _add(_STACK, ingest)
+_add(_DATA, import_, name="import")
 _add(_DATA, query)
 _add(_DATA, flush)
 _add(_ABOUT, ca)

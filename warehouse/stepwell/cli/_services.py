@@ -92,6 +92,7 @@ def ingest(
 
         run_ingest(
             settings.ingest,
+            redact=settings.redact,
             data=settings.data,
             warehouse=settings.warehouse_uri,
             storage_options=settings.store.storage_options(),

@@ -37,7 +37,7 @@ from stepwell.cli._store import StoreConfig
 from stepwell.errors import SettingsError
 from stepwell.gateway import GatewayConfig
 from stepwell.proxy import ProxyConfig
-from stepwell.warehouse import IngestConfig
+from stepwell.warehouse import IngestConfig, RedactConfig
 
 _FILE = "stepwell.toml"
 
@@ -55,6 +55,7 @@ class Settings(BaseSettings):
     proxy: ProxyConfig = Field(default_factory=ProxyConfig)
     gateway: GatewayConfig = Field(default_factory=GatewayConfig)
     ingest: IngestConfig = Field(default_factory=IngestConfig)
+    redact: RedactConfig = Field(default_factory=RedactConfig)
 
     @field_validator("data")
     @classmethod
@@ -82,7 +83,7 @@ class Settings(BaseSettings):
         Sections travel as JSON (`STEPWELL_PROXY='{…}'`). STEPWELL_CONFIG names the null device, an empty file, so that a
         `stepwell.toml` where the child works adds nothing.
         """
-        sections = ("store", "proxy", "gateway", "ingest")
+        sections = ("store", "proxy", "gateway", "ingest", "redact")
         kept = {name: value for name, value in base.items() if not is_setting(type(self), name)}
         return kept | {
             "STEPWELL_CONFIG": os.devnull,

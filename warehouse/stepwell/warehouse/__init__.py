@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from stepwell.warehouse._ingest import Ingest
     from stepwell.warehouse._process import run_ingest
     from stepwell.warehouse._query import BadQuery
+    from stepwell.warehouse._redact import RedactConfig
     from stepwell.warehouse._warehouse import Warehouse
 
-__all__ = ["BadQuery", "Dataset", "Datasets", "Ingest", "IngestConfig", "Warehouse", "run_ingest"]
+__all__ = ["BadQuery", "Dataset", "Datasets", "Ingest", "IngestConfig", "RedactConfig", "Warehouse", "run_ingest"]
 
 _HOMES = {
     "BadQuery": "_query",
@@ -34,6 +35,7 @@ _HOMES = {
     "Datasets": "_datasets",
     "Ingest": "_ingest",
     "IngestConfig": "_config",
+    "RedactConfig": "_redact",
     "Warehouse": "_warehouse",
     "run_ingest": "_process",
 }

@@ -51,16 +51,19 @@ class Datasets:
     def create(self, name: str, where: str = "trainable AND split = 'train'", *, note: str | None = None) -> Dataset:
         """Freeze the steps that `where` selects, a condition over the view `steps`, as the next version of `name`.
 
+        Attempts of a call of which the client used another are never among them: the policy's answer went nowhere.
+
         Raises:
             InvalidRecord: the name is empty or too long, or nothing is selected.
             StepwellError: the condition is no valid SQL.
         """
         if not 0 < len(name) <= 200 or "@" in name:
             raise InvalidRecord("name", "1 to 200 characters, without '@'")
-        rows = self._query(f"SELECT {', '.join(_ROW_COLUMNS)} FROM steps WHERE ({where}\n) ORDER BY {TRAINING_ORDER}")
+        used = f"({where}\n) AND superseded_by IS NULL"
+        rows = self._query(f"SELECT {', '.join(_ROW_COLUMNS)} FROM steps WHERE {used} ORDER BY {TRAINING_ORDER}")
         if not rows.num_rows:
             raise InvalidRecord("where", f"no step satisfies {where!r}: an empty dataset would train nothing")
-        peers = self._all_peers(where)
+        peers = self._all_peers(used)
         dataset_id = uuid.uuid4().hex
         self._write_rows(dataset_id, rows, peers)
         commits = self._tables["commits"].dataset.to_table(columns=["commit"], filter="ledger IS NULL")
@@ -125,7 +128,7 @@ class Datasets:
         return found.sort_by("position").select(list(columns))
 
     def _all_peers(self, where: str) -> pa.Table:
-        selected = f"FROM steps WHERE ({where}\n)"
+        selected = f"FROM steps WHERE {where}"
         return self._query(
             f"SELECT {', '.join(_PEER_COLUMNS)} FROM trajectories WHERE trajectory_reward IS NOT NULL "
             f"AND group_id IN (SELECT group_id {selected}) AND trajectory_id NOT IN (SELECT trajectory_id {selected}) "

@@ -9,8 +9,9 @@ import orjson
 from numpy.typing import NDArray
 
 from stepwell.errors import InvalidRecord
-from stepwell.exchange.canonical import Message, following_key, prefix_keys
+from stepwell.exchange.canonical import Message
 from stepwell.sdk.records import Step
+from stepwell.warehouse._keys import Keys, asked_key, keys_of
 
 Ids = NDArray[np.int32]
 Logprobs = NDArray[np.float32]
@@ -38,10 +39,32 @@ class Draft:
     response: bytes
     tools: bytes
     """JSON, `null` where there are none."""
-    prompt_keys: tuple[str, ...]
-    """For each message, the key of the conversation up to it (32 hex digits)."""
-    conversation_key: str | None
-    """The key of prompt and response together; None when nothing was answered, for nobody can continue that."""
+    keys: Keys
+    """Names of its conversation (32 hex digits each)."""
+    retry: int = 0
+    """Which retry the client's library says this is; 0 is a first attempt, or no word."""
+    asked: int = 0
+    """The number of the record of the request; 0 for what was submitted."""
+
+    @property
+    def prompt_keys(self) -> tuple[str, ...]:
+        """For each message, the key of the conversation up to it."""
+        return self.keys.prompt
+
+    @property
+    def conversation_key(self) -> str | None:
+        """The key of prompt and response together; None when nothing was answered, for nobody can continue that."""
+        return self.keys.conversation
+
+    @property
+    def prompt_key(self) -> str | None:
+        """Names what was asked, of whom and with which tools; None for what was submitted: only calls are tried again."""
+        return None if self.submitted else asked_key(self.keys, self.step.model_asked, self.tools)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the answer failed, was cut off or abandoned, so that the client may ask again. A length limit is no failure."""
+        return is_failed(self.step.status, self.step.finish_reason)
 
     @property
     def conversation(self) -> tuple[bytes, ...]:
@@ -57,6 +80,8 @@ def draft(
     sequence: int,
     *,
     submitted: bool = True,
+    retry: int = 0,
+    asked: int = 0,
 ) -> Draft:
     """A draft of `step`; `messages` and `response` are its conversation in canonical form.
 
@@ -66,8 +91,6 @@ def draft(
     tokens = None
     if step.prompt_ids is not None and step.response_ids is not None:
         tokens = np.concatenate([np.asarray(step.prompt_ids, np.int32), np.asarray(step.response_ids, np.int32)])
-    keys = prefix_keys(messages or ())
-    answered = bool(messages) and response is not None and bool(response["content"])
     return Draft(
         step=step.model_copy(update=_KEPT_HERE),
         producer=producer,
@@ -79,9 +102,15 @@ def draft(
         messages=tuple(orjson.dumps(message) for message in messages or ()),
         response=orjson.dumps(response) if response is not None else b"",
         tools=orjson.dumps(step.tools),
-        prompt_keys=tuple(key.hex() for key in keys),
-        conversation_key=following_key(keys, response).hex() if answered and response is not None else None,
+        keys=keys_of(messages or (), response, step.model_asked),
+        retry=retry,
+        asked=asked,
     )
+
+
+def is_failed(status: str, finish_reason: str | None) -> bool:
+    """Whether a step of this status is one that its client may try again."""
+    return status in ("error", "client_disconnect", "aborted") or (status == "truncated" and finish_reason is None)
 
 
 def _logprobs(step: Step) -> Logprobs | None:

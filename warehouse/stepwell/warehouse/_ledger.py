@@ -43,6 +43,8 @@ class LedgerTable:
         self._options = dict(storage_options or {})
         self._dataset = self._open() or self._create(root, allowed=create)
         self._check_schema()
+        if create:
+            _guarded(self.uri, self._add_columns)
 
     @property
     def dataset(self) -> lance.LanceDataset:
@@ -164,6 +166,19 @@ class LedgerTable:
             raise StoreError(
                 f"the table {self.uri} has schema {version}, this version reads up to {SCHEMA_VERSION}: upgrade Stepwell"
             )
+
+    def _add_columns(self) -> None:
+        """Columns that the table was made without: null in the rows that are there."""
+        missing = [field for field in self.spec.schema if field.name not in self.dataset.schema.names]
+        if not missing:
+            return
+        try:
+            self.dataset.add_columns(missing)
+        except (OSError, RuntimeError, ValueError):
+            self.refresh()  # somebody else may have added them in the same moment
+            if any(field.name not in self.dataset.schema.names for field in missing):
+                raise
+        self.refresh()
 
 
 def _guarded(uri: str, call: Callable[..., Any], *values: Any) -> Any:

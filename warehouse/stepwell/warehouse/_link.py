@@ -1,18 +1,22 @@
 """Lineage: which trajectory a step belongs to, and which step it continues.
 
 Three questions, three answers. The trajectory is what the producer says; without a word from it, the one whose conversation this
-step continues; else a new one, named after the step's call. The parent is the deepest earlier step *inside that trajectory* whose
-prompt and response begin this step's prompt, by canonical messages, or by tokens where there is no text. How the tokens relate is
-the encoder's business.
+step continues; else a new one, named after the step's call. The parent is the step that the call itself names by the provider's id,
+else the deepest earlier step *inside that trajectory* whose prompt and response begin this step's prompt, by canonical messages, or
+by tokens where there is no text. How the tokens relate is the encoder's business.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from stepwell.warehouse._delta import Delta, as_base, common_prefix, encode
+from stepwell.warehouse._attempts import Attempt, Finding
+from stepwell.warehouse._continues import INCOMPLETE, Answer, Answers, Before, is_remembered
+from stepwell.warehouse._delta import Base, Delta, as_base, encode
 from stepwell.warehouse._draft import Draft
+from stepwell.warehouse._inherit import continued
+from stepwell.warehouse._parents import Changed, parent_of
 from stepwell.warehouse._trajectories import Facts, Memories, Memory, Place
 
 INFERRED = "auto-"
@@ -31,6 +35,16 @@ class Linked:
     parent_id: str | None
     turn: int
     delta: Delta
+    call_id: str | None = None
+    """Shared by the attempts of a call."""
+    incomplete: str | None = None
+    """Why the prompt lacks its beginning."""
+    inherited: int = 0
+    """How many of the messages the provider remembered."""
+    changed: Changed | None = None
+    """What the client rewrote of the conversation that the parent ended."""
+    findings: tuple[Finding, ...] = ()
+    """What this step tells about earlier ones."""
 
 
 class Linker:
@@ -39,22 +53,41 @@ class Linker:
     def __init__(self, memories: Memories) -> None:
         self._memories = memories
         self._anonymous: OrderedDict[str, str] = OrderedDict()
+        self.answers = Answers()
+        self.fresh = True
+        """Nothing of what is stored was looked at yet."""
 
     def trajectory_of(self, draft: Draft) -> str:
         """The trajectory's id, found without reading the warehouse."""
         if draft.step.trajectory_id is not None:
             return draft.step.trajectory_id
+        before = self._before(draft)
+        if before is not None:
+            if before.trajectory_id is not None:
+                return before.trajectory_id
+            draft = continued(draft, before)
         for key in reversed(draft.prompt_keys):
             if (known := self._anonymous.get(key)) is not None:
                 return known
+        asked = self._anonymous.get(draft.prompt_key or "")
+        if asked is not None and asked in self._memories:
+            calls = self._memories.get(asked).calls
+            if calls.match(draft.prompt_key, attempt_of(draft), draft.asked) is not None:
+                return asked
         return f"{INFERRED}{draft.step.call_id or draft.step.step_id}"
 
+    def candidates(self, draft: Draft) -> set[str]:
+        """Every trajectory that placing the draft may ask about."""
+        asked = self._anonymous.get(draft.prompt_key or "") if draft.step.trajectory_id is None else None
+        behind = self.answers.trajectories(draft.step.continues)
+        return {self.trajectory_of(draft), *behind, *([asked] if asked is not None else [])}
+
     def knows(self, key: str) -> bool:
-        """Whether memory has an anonymous conversation of this key."""
+        """Whether memory has an anonymous conversation, or an anonymous request, of this key."""
         return key in self._anonymous
 
     def learn(self, key: str, trajectory_id: str) -> None:
-        """A conversation that an anonymous agent may continue belongs to this trajectory."""
+        """A conversation that an anonymous agent may continue, or a request it may repeat, belongs to this trajectory."""
         self._anonymous[key] = trajectory_id
         if len(self._anonymous) > _ANONYMOUS_KEYS:
             self._anonymous.popitem(last=False)
@@ -63,39 +96,100 @@ class Linker:
         """Start again from what is stored."""
         self._memories.clear()
         self._anonymous.clear()
+        self.answers.clear()
+        self.fresh = True
 
     def place(self, draft: Draft) -> Linked:
         """The step's parent, turn and encoding; from now on later steps may continue it."""
+        before, own = self._before(draft), len(draft.messages)
         trajectory_id = self.trajectory_of(draft)
+        if before is not None:
+            draft = continued(draft, before)
         memory = self._memories.get(trajectory_id)
-        parent = _parent(draft, memory)
+        parent, changed = parent_of(draft, memory, before, self._memories)
+        parent_id = parent.step_id if parent else None
         turn = parent.turn + 1 if parent else 0
+        incomplete = self._incomplete(before)
         delta = encode(draft, memory.bases)
-        memory.remember(Place(draft.step.step_id, turn), draft.conversation_key, as_base(draft, delta))
+        self._remember(draft, memory, Answer(draft.step.step_id, trajectory_id), turn, delta)
+        if incomplete is not None:
+            memory.incomplete.add(draft.step.step_id)
+            if before is not None and before.missing is not None:
+                self.answers.wait(before.missing, draft.step.step_id)
+        call_id = draft.step.call_id if draft.submitted else _call_id(draft, memory)
+        findings = self._findings(draft, memory, parent_id)
         self._memories.changed(trajectory_id)
-        if draft.step.trajectory_id is None and draft.conversation_key is not None:
-            self.learn(draft.conversation_key, trajectory_id)
-        return Linked(draft, trajectory_id, memory.facts, parent.step_id if parent else None, turn, delta)
+        return Linked(
+            draft,
+            trajectory_id,
+            memory.facts,
+            parent_id,
+            turn,
+            delta,
+            call_id=call_id,
+            incomplete=incomplete,
+            inherited=max(len(draft.messages) - own, 0),
+            changed=changed,
+            findings=findings,
+        )
+
+    def again(self, draft: Draft, trajectory_id: str, parent_id: str | None) -> tuple[Finding, ...]:
+        """What a step that is stored already tells about others: its round was interrupted before that was written."""
+        return self._findings(draft, self._memories.get(trajectory_id), parent_id)
+
+    def _before(self, draft: Draft) -> Before | None:
+        return self.answers.before(draft.step.continues, self._memories) if draft.step.continues else None
+
+    def _incomplete(self, before: Before | None) -> str | None:
+        """A prompt that goes on from an incomplete one is so itself."""
+        if before is None:
+            return None
+        if before.missing is not None:
+            kind, _, id_ = before.missing.partition(":")
+            return f"{INCOMPLETE}what {kind} {id_} holds is not recorded"
+        if before.answer is None or before.answer.trajectory_id not in self._memories:
+            return None
+        step_id = before.answer.step_id
+        lacking = step_id in self._memories.get(before.answer.trajectory_id).incomplete
+        return f"{INCOMPLETE}so is that of step {step_id}, which it continues" if lacking else None
+
+    def _remember(self, draft: Draft, memory: Memory, answer: Answer, turn: int, delta: Delta) -> None:
+        step, keys = draft.step, draft.keys
+        remembered = is_remembered(step.dialect, step.response_id, step.continues)
+        names = (keys.conversation, keys.rest_conversation)
+        base = _held_once(as_base(draft, delta), delta, memory)
+        memory.remember(Place(step.step_id, turn), names, base, said=remembered, tail=keys.tail)
+        if remembered and step.response_id is not None:
+            self.answers.learn(f"response:{step.response_id}", answer)
+        if step.continues is not None and step.continues.startswith("conversation:"):
+            self.answers.learn(step.continues, answer)
+        if step.trajectory_id is None:
+            for key in (keys.conversation, draft.prompt_key):
+                if key is not None:
+                    self.learn(key, answer.trajectory_id)
+
+    def _findings(self, draft: Draft, memory: Memory, parent_id: str | None) -> tuple[Finding, ...]:
+        step_id = draft.step.step_id
+        memory.calls.continue_from(parent_id, step_id)
+        late = [Finding("parent.late", child, step_id) for child in self.answers.arrived(draft.step.response_id)]
+        return (*late, *memory.calls.findings([step_id, parent_id]))
 
 
-def _parent(draft: Draft, memory: Memory) -> Place | None:
-    if draft.step.parent_id is not None:
-        return Place(draft.step.parent_id, memory.turns.get(draft.step.parent_id, 0))
-    for key in reversed(draft.prompt_keys):
-        if (place := memory.places.get(key)) is not None:
-            return place
-    return None if draft.messages else _token_parent(draft, memory)
+def _held_once(base: Base, delta: Delta, memory: Memory) -> Base:
+    """What a step shares with the one that it is stored as a difference to is the same objects in memory, too."""
+    before = next((one.conversation for one in memory.bases if one.step_id == delta.base_id), ())
+    shared = delta.messages_shared
+    return replace(base, conversation=(*before[:shared], *base.conversation[shared:]))
 
 
-def _token_parent(draft: Draft, memory: Memory) -> Place | None:
-    """Of the recent steps whose tokens all begin this prompt, the one with the most."""
-    if draft.tokens is None:
-        return None
-    prompt = draft.tokens[: draft.prompt_length]
-    whole = [
-        base
-        for base in memory.bases
-        if base.tokens is not None and len(base.tokens) and common_prefix(base.tokens, prompt) == len(base.tokens)
-    ]
-    deepest = max(whole, key=lambda base: 0 if base.tokens is None else len(base.tokens), default=None)
-    return Place(deepest.step_id, memory.turns.get(deepest.step_id, 0)) if deepest else None
+def attempt_of(draft: Draft) -> Attempt:
+    """The exchange that a step is a choice of."""
+    id_ = draft.step.call_id or draft.step.step_id
+    return Attempt(id_, draft.producer, draft.sequence, draft.retry, draft.failed)
+
+
+def _call_id(draft: Draft, memory: Memory) -> str:
+    """The id that the attempts of the call share."""
+    attempt, key = attempt_of(draft), draft.prompt_key
+    call = memory.calls.match(key, attempt, draft.asked)
+    return memory.calls.add(key, attempt, draft.step.step_id, call).call_id

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepwell.warehouse._read import holds_data, matching
-from stepwell.warehouse._trajectories import Facts
+from stepwell.warehouse._trajectories import Facts, declared_version
 
 _NAMES = ("prompt_id", "group_id", "split", "policy_version")
 _ORDER = ("commit", "producer", "sequence", "event_id")
@@ -32,7 +32,7 @@ def openings(events: lance.LanceDataset, trajectory_ids: Iterable[str]) -> dict[
 
 
 def with_openings(steps: pa.Table, events: lance.LanceDataset) -> pa.Table:
-    """`steps` with the openings' facts where a step has none; `split` is `train` where nobody said another."""
+    """`steps` with the openings' facts where a step has none; `split` is `train` where nobody said another. `policy_version` needs `policy_label`."""
     names = [name for name in _NAMES if name in steps.column_names]
     if not names:
         return steps
@@ -42,8 +42,15 @@ def with_openings(steps: pa.Table, events: lance.LanceDataset) -> pa.Table:
     for name in names:
         said = pa.array([getattr(facts.get(id_, nothing), name) for id_ in of_step], steps.schema.field(name).type)
         place = steps.column_names.index(name)
-        steps = steps.set_column(place, steps.schema.field(name), steps[name].fill_null(said))
+        filled = _declared(steps, said) if name == "policy_version" else steps[name].fill_null(said)
+        steps = steps.set_column(place, steps.schema.field(name), filled)
     return steps
+
+
+def _declared(steps: pa.Table, declared: pa.Array) -> pa.Array:
+    said, labels = steps["policy_version"], steps["policy_label"]
+    rows = zip(said.to_pylist(), labels.to_pylist(), declared.to_pylist(), strict=True)
+    return pa.array([declared_version(*row) for row in rows], said.type)
 
 
 def _facts(payload: dict[str, Any]) -> Facts:

@@ -15,6 +15,7 @@ from stepwell.spool import ProcessLock
 from stepwell.warehouse._config import IngestConfig
 from stepwell.warehouse._ingest import Ingest
 from stepwell.warehouse._maintain import maintain
+from stepwell.warehouse._redact import RedactConfig, Redactor
 from stepwell.warehouse._warehouse import Warehouse
 
 _log = logging.getLogger(__name__)
@@ -31,12 +32,14 @@ def run_ingest(
     storage_options: Mapping[str, str],
     ready: Callable[[dict[str, Any]], None],
     stop: threading.Event | None = None,
+    redact: RedactConfig | None = None,
 ) -> None:
     """Ingest the spools of the data folder until SIGTERM, SIGINT or `stop`; then what is left, for a few seconds.
 
     Raises:
-        SettingsError: another ingest works on this folder, or the warehouse cannot be opened.
+        SettingsError: another ingest works on this folder, the warehouse cannot be opened, or a rule of `redact` cannot work.
     """
+    redactor = Redactor(redact)
     stop = stop or _stop_on_signals()
     lock = ProcessLock(data / "ingest.lock")
     data.mkdir(parents=True, exist_ok=True)
@@ -45,7 +48,7 @@ def run_ingest(
     try:
         opened = Warehouse.open(warehouse, storage_options=storage_options)
         (data / "spool").mkdir(exist_ok=True)
-        ingest = Ingest(opened, data / "spool")
+        ingest = Ingest(opened, data / "spool", redactor)
     except StoreError as error:
         lock.release()
         raise SettingsError(str(error)) from error

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import orjson
 import pyarrow as pa
 
 from stepwell.warehouse._arrow import row_views
+from stepwell.warehouse._attempts import Attempt
+from stepwell.warehouse._continues import INCOMPLETE, Answer, is_remembered
 from stepwell.warehouse._delta import Base
-from stepwell.warehouse._draft import Draft
+from stepwell.warehouse._draft import Draft, is_failed
+from stepwell.warehouse._keys import Rest
 from stepwell.warehouse._ledger import LedgerTable
 from stepwell.warehouse._link import INFERRED, Linker
 from stepwell.warehouse._openings import openings
 from stepwell.warehouse._read import holds_data, matching, stored_of
-from stepwell.warehouse._trajectories import Memories, Memory, Place
+from stepwell.warehouse._trajectories import Memories, Place
 from stepwell.warehouse._whole import restore
 
-_COLUMNS = ("step_id", "trajectory_id", "turn", "conversation_key", "response_ids", "response", "commit", "sequence")
+_KEPT = [
+    *("step_id", "trajectory_id", "turn", "conversation_key", "parent_id", "response", "untrainable_reason"),
+    *("call_id", "prompt_key", "status", "finish_reason", "producer", "sequence"),
+    *("dialect", "response_id", "continues", "model_asked"),
+]
+_COLUMNS = (*_KEPT, "response_ids", "commit")
 
 
 class Recall:
@@ -31,17 +40,23 @@ class Recall:
         self._memories = memories
 
     def conversations(self, drafts: Iterable[Draft]) -> None:
-        """Where anonymous drafts continue conversations that memory does not have, find whose they are."""
+        """Where anonymous drafts continue or repeat what memory does not have, find whose it is."""
         keys: list[str] = []
+        asked: list[str] = []
         for draft in drafts:
-            if draft.step.trajectory_id is None and len(draft.prompt_keys) > 1:
-                keys.extend(key for key in draft.prompt_keys if not self._linker.knows(key))
-        if not keys or not holds_data(self._steps.dataset):
-            return
-        found = matching(self._steps.dataset, "conversation_key", keys, ["conversation_key", "trajectory_id"])
-        for row in found.to_pylist():
-            if row["trajectory_id"].startswith(INFERRED):
-                self._linker.learn(row["conversation_key"], row["trajectory_id"])
+            if draft.step.trajectory_id is None and draft.step.continues is None:
+                if len(draft.prompt_keys) > 1:
+                    keys.extend(key for key in draft.prompt_keys if not self._linker.knows(key))
+                key = draft.prompt_key
+                # Only the first round can meet the second attempt of a call that memory does not have, unless it says so.
+                if key is not None and not self._linker.knows(key) and (self._linker.fresh or draft.retry):
+                    asked.append(key)
+        self._linker.fresh = False
+        for column, wanted in (("conversation_key", keys), ("prompt_key", asked)):
+            if wanted and holds_data(self._steps.dataset):
+                for row in matching(self._steps.dataset, column, wanted, [column, "trajectory_id"]).to_pylist():
+                    if row["trajectory_id"].startswith(INFERRED):
+                        self._linker.learn(row[column], row["trajectory_id"])
 
     def trajectories(self, ids: Iterable[str]) -> None:
         """Remember these trajectories as if their steps had just arrived."""
@@ -61,14 +76,30 @@ class Recall:
             key=list(zip(*(whole[n].to_pylist() for n in ("commit", "sequence")), strict=True)).__getitem__,
         )
         bases = _bases(whole)
-        rows = whole.select(["step_id", "trajectory_id", "turn", "conversation_key"]).to_pylist()
+        rows = whole.select(_KEPT).to_pylist()
+        keys = Rest()
         for place in order:
-            row = rows[place]
-            memory: Memory = self._memories.get(row["trajectory_id"])
-            memory.remember(Place(row["step_id"], row["turn"] or 0), row["conversation_key"], bases[place])
+            self._remember(rows[place], bases[place], keys)
         for id_ in ids:
             self._memories.get(id_)
             self._memories.changed(id_)
+
+    def _remember(self, row: dict[str, Any], base: Base, rest: Rest) -> None:
+        memory, step_id = self._memories.get(row["trajectory_id"]), row["step_id"]
+        said = is_remembered(row["dialect"], row["response_id"], row["continues"])
+        incomplete = (row["untrainable_reason"] or "").startswith(INCOMPLETE)
+        continued = row["conversation_key"] is not None and not incomplete
+        names = (row["conversation_key"], rest.key(base.conversation, row["model_asked"]) if continued else None)
+        memory.remember(Place(step_id, row["turn"] or 0), names, base, said=said)
+        if said and row["response_id"] is not None:
+            self._linker.answers.learn(f"response:{row['response_id']}", Answer(step_id, row["trajectory_id"]))
+        if incomplete:
+            memory.incomplete.add(step_id)
+        memory.calls.continue_from(row["parent_id"], step_id)
+        if row["prompt_key"] is not None:
+            failed = is_failed(row["status"], row["finish_reason"])
+            attempt = Attempt(step_id.rpartition(".")[0], row["producer"], row["sequence"], 0, failed)
+            memory.calls.recall(row["prompt_key"], row["call_id"], attempt, step_id)
 
 
 def _bases(whole: pa.Table) -> list[Base]:
@@ -77,9 +108,10 @@ def _bases(whole: pa.Table) -> list[Base]:
         *(whole[name].to_pylist() for name in ("step_id", "base_depth", "messages", "response", "tools")), strict=True
     )
     bases = []
+    once: dict[bytes, bytes] = {}  # turns repeat the messages of the turns before them
     for prompt, response, (step_id, depth, messages, answer, tools) in zip(prompts, responses, texts, strict=True):
         tokens = None if prompt is None or response is None else np.concatenate([prompt, response])
         said = [orjson.dumps(message) for message in orjson.loads(messages)] if messages else []
-        conversation = (*said, answer.encode()) if answer else tuple(said)
+        conversation = tuple(once.setdefault(text, text) for text in (*said, *([answer.encode()] if answer else [])))
         bases.append(Base(step_id, depth, tokens, conversation, (tools or "null").encode()))
     return bases

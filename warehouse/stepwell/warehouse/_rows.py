@@ -15,6 +15,7 @@ from stepwell.warehouse._arrow import Array, list_array
 from stepwell.warehouse._content import content_hash
 from stepwell.warehouse._link import Linked
 from stepwell.warehouse._schema import STEPS, TableSpec
+from stepwell.warehouse._trajectories import declared_version
 
 Row = dict[str, Any]
 
@@ -44,7 +45,7 @@ def _step_row(item: Linked, commit: int) -> Row:
     draft, step, delta = item.draft, item.draft.step, item.delta
     return {
         "step_id": step.step_id,
-        "call_id": step.call_id,
+        "call_id": item.call_id,
         "trajectory_id": item.trajectory_id,
         "prompt_id": step.prompt_id or item.facts.prompt_id,
         "group_id": step.group_id or item.facts.group_id,
@@ -52,6 +53,7 @@ def _step_row(item: Linked, commit: int) -> Row:
         "parent_id": item.parent_id,
         "turn": item.turn,
         "conversation_key": draft.conversation_key,
+        "prompt_key": draft.prompt_key,
         "base_id": delta.base_id,
         "base_depth": delta.depth,
         "prompt_length": None if draft.tokens is None else draft.prompt_length,
@@ -63,20 +65,23 @@ def _step_row(item: Linked, commit: int) -> Row:
         "content_hash": content_hash(
             draft.prompt_length, draft.tokens, draft.logprobs, draft.messages, draft.response, draft.tools
         ),
-        "policy_version": step.policy_version if step.policy_version is not None else item.facts.policy_version,
+        "policy_version": declared_version(step.policy_version, step.policy_label, item.facts.policy_version),
         "producer": draft.producer,
         "sequence": draft.sequence,
         "commit": commit,
         **{name: getattr(step, name) for name in _PLAIN},
         **{name: _json(getattr(step, name)) for name in _JSON},
+        "extra": _json(_extra(item)),
         "source": step.source if draft.tokens is not None else None,
         **_trainability(item),
     }
 
 
 def _trainability(item: Linked) -> Row:
-    """What the step says, but for ids that no engine sampled: those are never trained on unless somebody asks for it."""
+    """What the step says, but for a prompt that is not whole and for ids that no engine sampled, which somebody must ask for."""
     step, reason = item.draft.step, None
+    if item.incomplete is not None:
+        return {"trainable": False, "untrainable_reason": item.incomplete}
     if item.draft.tokens is None:
         reason = "no token ids"
     elif step.source != "engine":
@@ -86,12 +91,18 @@ def _trainability(item: Linked) -> Row:
     return {"trainable": False, "untrainable_reason": reason}
 
 
+def _extra(item: Linked) -> Row | None:
+    """With what was found out about the conversation: how much of it the provider remembered, what the client rewrote."""
+    found = {"inherited_messages": item.inherited or None, "rewritten": item.changed}
+    return {**(item.draft.step.extra or {}), **{name: value for name, value in found.items() if value}} or None
+
+
 _PLAIN = (
-    *("finish_reason", "status", "logprobs_mode", "fingerprint"),
+    *("continues", "finish_reason", "status", "logprobs_mode", "fingerprint"),
     *("policy", "policy_label", "model", "model_asked", "response_id", "dialect", "engine"),
     *("started_at", "first_token_at", "finished_at"),
 )
-_JSON = ("sampling", "usage", "metadata", "extra")
+_JSON = ("sampling", "usage", "metadata")
 
 
 def _json(value: object) -> str | None:

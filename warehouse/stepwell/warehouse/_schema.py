@@ -64,6 +64,8 @@ STEPS = _spec(
         pa.field("parent_id", pa.string()),
         pa.field("turn", pa.int32()),
         pa.field("conversation_key", pa.string()),
+        pa.field("prompt_key", pa.string()),
+        pa.field("continues", pa.string()),
         # Storage: the step this row is a difference to, which need not be its parent.
         pa.field("base_id", pa.string()),
         pa.field("base_depth", pa.int32()),

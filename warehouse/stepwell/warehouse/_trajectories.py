@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from stepwell.warehouse._attempts import Calls
 from stepwell.warehouse._delta import Base
+from stepwell.warehouse._keys import Keys
 
 _BASES = 16
 """Recent steps that a new one may be a difference to."""
+
+_SAID = 256
+"""Recent answers that the provider remembers, whose whole conversation is kept: a later call may name it and send the rest only."""
+
+_PLACE_BYTES = 400
+"""What a step's places in the dictionaries weigh, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +30,14 @@ class Facts:
     policy_version: int | None = None
 
 
+def declared_version(said: int | None, label: str | None, declared: int | None) -> int | None:
+    """A step's policy version: what the engine said, else what was declared for its trajectory.
+
+    An answer that the engine says is of several versions (its label is `first..last`) is of none, whatever was declared.
+    """
+    return declared if said is None and ".." not in (label or "") else said
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """A step's place in its conversation."""
@@ -29,28 +46,57 @@ class Place:
     turn: int
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A prompt and its response, and the keys to go on with where they are at hand."""
+
+    messages: tuple[bytes, ...]
+    tail: Keys | None = None
+
+
 @dataclass(slots=True)
 class Memory:
     """One trajectory: where each conversation ended, and the steps near its end."""
 
     facts: Facts = field(default_factory=Facts)
     places: dict[str, Place] = field(default_factory=dict)
-    """By conversation key, in hex: prompt and response."""
+    """By conversation key, in hex: prompt and response; also by the key of the same without its system prompt."""
     turns: dict[str, int] = field(default_factory=dict)
     bases: deque[Base] = field(default_factory=lambda: deque(maxlen=_BASES))
+    said: OrderedDict[str, Said] = field(default_factory=OrderedDict)
+    """By step, what was said up to it, of those that a call may continue by the provider's id."""
+    incomplete: set[str] = field(default_factory=set)
+    """Steps whose prompt lacks its beginning, and so do those that continue them."""
+    calls: Calls = field(default_factory=Calls)
 
-    def remember(self, place: Place, conversation_key: str | None, base: Base) -> None:
-        """Let later steps continue this one, and be differences to it."""
+    def remember(
+        self, place: Place, keys: Iterable[str | None], base: Base, *, said: bool = False, tail: Keys | None = None
+    ) -> None:
+        """Let later steps continue this one, under each of the keys that it has, and be differences to it."""
         self.turns[place.step_id] = place.turn
-        if conversation_key is not None:
-            self.places[conversation_key] = place
+        for key in keys:
+            if key is not None:
+                self.places[key] = place
         self.bases.append(base)
+        if said:
+            self.said[place.step_id] = Said(base.conversation, tail)
+            if len(self.said) > _SAID:
+                self.said.popitem(last=False)
+
+    def conversation(self, step_id: str) -> Said | None:
+        """A recent step's prompt and response."""
+        if (said := self.said.get(step_id)) is not None:
+            return said
+        return next((Said(base.conversation) for base in self.bases if base.step_id == step_id), None)
 
     @property
     def size(self) -> int:
         """Bytes held, about."""
         tokens = sum(base.tokens.nbytes for base in self.bases if base.tokens is not None)
-        return 1000 + tokens + sum(len(message) for base in self.bases for message in base.conversation)
+        # Conversations that begin alike hold the same objects.
+        held = {id(message): len(message) for said in self.said.values() for message in said.messages}
+        held |= {id(message): len(message) for base in self.bases for message in base.conversation}
+        return 1000 + tokens + sum(held.values()) + _PLACE_BYTES * len(self.turns)
 
 
 class Memories:
@@ -60,6 +106,7 @@ class Memories:
         self._max_bytes = max_bytes
         self._known: OrderedDict[str, Memory] = OrderedDict()
         self._sizes: dict[str, int] = {}
+        self._changed: set[str] = set()
         self._bytes = 0
 
     def __contains__(self, trajectory_id: str) -> bool:
@@ -73,13 +120,16 @@ class Memories:
         return self._known[trajectory_id]
 
     def changed(self, trajectory_id: str) -> None:
-        """Weigh the trajectory again."""
-        size = self._known[trajectory_id].size
-        self._bytes += size - self._sizes.get(trajectory_id, 0)
-        self._sizes[trajectory_id] = size
+        """The trajectory is to be weighed again, once for all that a round did to it."""
+        self._changed.add(trajectory_id)
 
     def shrink(self) -> None:
         """Forget what is too much. Only between rounds: what a round relies on must stay."""
+        for trajectory_id in self._changed:
+            size = self._known[trajectory_id].size
+            self._bytes += size - self._sizes.get(trajectory_id, 0)
+            self._sizes[trajectory_id] = size
+        self._changed.clear()
         while self._bytes > self._max_bytes and self._known:
             oldest, _ = self._known.popitem(last=False)
             self._bytes -= self._sizes.pop(oldest, 0)
@@ -87,4 +137,5 @@ class Memories:
     def clear(self) -> None:
         self._known.clear()
         self._sizes.clear()
+        self._changed.clear()
         self._bytes = 0

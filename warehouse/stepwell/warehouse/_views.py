@@ -20,7 +20,7 @@ SELECT * EXCLUDE (ledger) FROM _events WHERE {_COMMITTED}
 # One row per target, kind, name and author: what was said last.
 FEEDBACK = f"""
 CREATE VIEW feedback AS
-SELECT * FROM events WHERE kind NOT LIKE 'trajectory.%'
+SELECT * FROM events WHERE kind IN ('reward', 'rating', 'label', 'score', 'comment', 'preference', 'correction')
 QUALIFY row_number() OVER (PARTITION BY target_kind, target_id, kind, name, author {_LATEST}) = 1
 """
 
@@ -40,17 +40,33 @@ FROM events WHERE kind = 'trajectory.open'
 QUALIFY row_number() OVER (PARTITION BY target_id {_LATEST}) = 1
 """
 
+# What ingest found out about a step after it was stored. An attempt whose answer was repeated is none that was superseded.
+_FOUND = """
+CREATE VIEW _found AS
+SELECT target_id AS step_id,
+       any_value(text) FILTER (kind = 'parent.late') AS late_parent,
+       CASE WHEN NOT bool_or(kind = 'attempt.used') THEN min(text) FILTER (kind = 'attempt.superseded') END AS superseded_by
+FROM events WHERE kind IN ('parent.late', 'attempt.superseded', 'attempt.used') GROUP BY target_id
+"""
+
 STEPS = f"""
 CREATE VIEW steps AS
 SELECT s.* REPLACE (
+         coalesce(s.parent_id, f.late_parent) AS parent_id,
+         s.trainable AND f.superseded_by IS NULL AS trainable,
+         CASE WHEN f.superseded_by IS NULL THEN s.untrainable_reason
+              ELSE 'the client used another attempt of this call: ' || f.superseded_by END AS untrainable_reason,
          coalesce(s.prompt_id, o.prompt_id) AS prompt_id,
          coalesce(s.group_id, o.group_id) AS group_id,
          coalesce(s.split, o.split, 'train') AS split,
-         coalesce(s.policy_version, o.policy_version) AS policy_version),
+         CASE WHEN s.policy_label LIKE '%..%' THEN s.policy_version
+              ELSE coalesce(s.policy_version, o.policy_version) END AS policy_version),
+       f.superseded_by,
        coalesce(by_step.reward, by_response.reward) AS step_reward,
        by_trajectory.reward AS trajectory_reward
 FROM (SELECT * FROM _visible_steps WHERE {_COMMITTED.removeprefix("ledger IS NULL AND ")}) s
 LEFT JOIN _opened o USING (trajectory_id)
+LEFT JOIN _found f USING (step_id)
 LEFT JOIN _rewards by_step ON by_step.target_kind = 'step' AND by_step.target_id = s.step_id
 LEFT JOIN _rewards by_response ON by_response.target_kind = 'response' AND by_response.target_id = s.response_id
 LEFT JOIN _rewards by_trajectory ON by_trajectory.target_kind = 'trajectory' AND by_trajectory.target_id = s.trajectory_id
@@ -137,6 +153,7 @@ VIEWS = (
     FEEDBACK,
     _REWARDS,
     _OPENED,
+    _FOUND,
     STEPS,
     _ENDED,
     QUARANTINE,

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from stepwell.errors import StoreError
 from stepwell.warehouse._datasets import Datasets
+from stepwell.warehouse._found import with_findings
 from stepwell.warehouse._ledger import LedgerTable, Marks
 from stepwell.warehouse._maintain import KEPT, maintain
 from stepwell.warehouse._openings import with_openings
@@ -109,8 +110,9 @@ class Warehouse:
 
     def whole(self, step_ids: Sequence[str], columns: Sequence[str] | None = None) -> pa.Table:
         """The steps of these ids, in this order, with whole prompts. Ids that are not there are left out."""
-        names = None if columns is None else list(dict.fromkeys([*columns, "trajectory_id"]))
-        found = with_openings(by_id(self.tables["steps"].dataset, step_ids, names), self.tables["events"].dataset)
+        names = None if columns is None else list(dict.fromkeys([*columns, "trajectory_id", "step_id", "policy_label"]))
+        events = self.tables["events"].dataset
+        found = with_findings(with_openings(by_id(self.tables["steps"].dataset, step_ids, names), events), events)
         return found if columns is None else found.select(list(columns))
 
 

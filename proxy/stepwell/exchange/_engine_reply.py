@@ -1,0 +1,170 @@
+"""What an engine's own API gives: outputs with their tokens, whole, in a list, or as events.
+
+SGLang: `{text, output_ids, meta_info}`, or a list of these; streamed, each event has everything so far, unless the server was
+started to send only what is new. llama.cpp: `{content, tokens, stop, …}`, streamed in pieces. vLLM: `{choices: [{token_ids, …}]}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import orjson
+
+from stepwell.exchange._body import is_whole, loosely
+from stepwell.exchange._dialect import Unparseable
+from stepwell.exchange._raw import Response, header
+from stepwell.exchange._sse import looks_like_events, parse_events
+
+TEXTS = ("text", "content")
+_LISTS = ("output_ids", "tokens", "completion_probabilities", "token_ids")
+_META_LISTS = ("output_token_logprobs", "output_top_logprobs", "output_token_ids_logprobs")
+
+
+@dataclass(slots=True)
+class Outputs:
+    """The outputs by their index, in the fields of the engine; whether they are all there; an error if there was one."""
+
+    items: dict[int, dict[str, Any]] = field(default_factory=dict)
+    root: dict[str, Any] = field(default_factory=dict)
+    terminated: bool = False
+    error: Any = None
+
+
+def read_outputs(response: Response) -> Outputs:
+    """The outputs in a decoded response. What ended early gives what there was.
+
+    Raises:
+        Unparseable: it ended as it should, and is nothing that an engine gives.
+    """
+    body, whole = response.body, is_whole(response)
+    if response.status is None or (not body.strip() and not whole):
+        return Outputs()
+    if response.status >= 400:
+        return Outputs(terminated=whole, error=loosely(body))
+    if looks_like_events(header(response.headers, "content-type"), body) and body.lstrip()[:1] not in (b"{", b"["):
+        return _streamed(body, whole)
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        if whole:
+            raise Unparseable(f"the response is no JSON: {error}") from None
+        return Outputs(root={"partial_body": body.decode(errors="replace")})
+    return _plain(value)
+
+
+def _plain(value: object) -> Outputs:
+    if isinstance(value, dict) and value.get("error"):
+        return Outputs(terminated=True, error=value["error"])
+    root: dict[str, Any] = {}
+    items = value if isinstance(value, list) else [value]
+    if isinstance(value, dict) and isinstance(value.get("choices"), list):
+        items, root = value["choices"], {key: inner for key, inner in value.items() if key != "choices"}
+    if not items:
+        raise Unparseable("the response holds no output")
+    return Outputs(dict(enumerate(_output(item) for item in items)), root, terminated=True)
+
+
+def _output(item: object) -> dict[str, Any]:
+    if not isinstance(item, dict) or not (item.keys() & {*TEXTS, *_LISTS}):
+        raise Unparseable("an output has neither text nor tokens")
+    return item
+
+
+def _streamed(body: bytes, whole: bool) -> Outputs:
+    outputs, pieces, done = Outputs(), dict[int, list[dict[str, Any]]](), False
+    for event in parse_events(body):
+        if event.data.strip() == b"[DONE]":
+            done = True
+            break
+        try:
+            value = orjson.loads(event.data)
+        except orjson.JSONDecodeError as error:
+            if whole and event.complete:
+                raise Unparseable(f"an event of the stream is no JSON: {error}") from None
+            break  # cut in the middle of the event
+        if not isinstance(value, dict):
+            if whole:
+                raise Unparseable("an event of the stream is no JSON object")
+            break
+        if value.get("error"):
+            outputs.error = value["error"]
+            continue
+        try:
+            _add_event(outputs, pieces, value)
+        except Unparseable:
+            if whole:
+                raise
+            break  # what came before stands
+    if whole and not pieces and outputs.error is None:
+        raise Unparseable("the event stream holds no output")
+    outputs.items = {index: _joined(run) for index, run in pieces.items()}
+    ended = [ends(item) for item in outputs.items.values()]
+    outputs.terminated = done or bool(ended and all(ended))
+    return outputs
+
+
+def _add_event(outputs: Outputs, pieces: dict[int, list[dict[str, Any]]], value: dict[str, Any]) -> None:
+    choices = value.get("choices")
+    if isinstance(choices, list):
+        outputs.root |= {key: inner for key, inner in value.items() if key != "choices" and inner is not None}
+    for place, item in enumerate(choices if isinstance(choices, list) else [value]):
+        output = _output(item)
+        index = output.get("index")
+        pieces.setdefault(index if type(index) is int else place, []).append(output)
+
+
+def ends(item: Mapping[str, Any]) -> bool:
+    """Whether the engine says that an output ends here."""
+    return bool(item.get("stop") or item.get("finish_reason") or meta_of(item).get("finish_reason"))
+
+
+def meta_of(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    meta = item.get("meta_info")
+    return meta if isinstance(meta, Mapping) else {}
+
+
+def _joined(run: list[dict[str, Any]]) -> dict[str, Any]:
+    if len(run) == 1 or _is_cumulative(run):
+        return run[-1]
+    whole = {key: value for item in run for key, value in item.items() if value is not None}
+    for name in TEXTS:
+        if name in whole:
+            whole[name] = "".join(text for item in run if isinstance(text := item.get(name), str))
+    for name in _LISTS:
+        if name in whole:
+            whole[name] = [inner for item in run for inner in _listed(item.get(name))]
+    if logprobs := [entry for item in run for entry in _content(item.get("logprobs"))]:
+        whole["logprobs"] = {"content": logprobs}
+    if meta := dict(meta_of(whole)):
+        whole["meta_info"] = {**meta, **{name: _of_all(run, name) for name in _META_LISTS if name in meta}}
+    return whole
+
+
+def _of_all(run: list[dict[str, Any]], name: str) -> list[Any]:
+    """A list of SGLang's `meta_info`: servers that send new text only have sent these whole, or new ones only, by version."""
+    last = _listed(meta_of(run[-1]).get(name))
+    if len(last) == meta_of(run[-1]).get("completion_tokens"):
+        return last
+    return [inner for item in run for inner in _listed(meta_of(item).get(name))]
+
+
+def _is_cumulative(run: list[dict[str, Any]]) -> bool:
+    """Whether each of SGLang's events has everything so far. Its count of tokens says so; without ids, the texts do."""
+    if not meta_of(run[-1]):
+        return False
+    count, ids = meta_of(run[-1]).get("completion_tokens"), run[-1].get("output_ids")
+    if isinstance(ids, list) and type(count) is int:
+        return len(ids) == count
+    texts = [text if isinstance(text := item.get("text"), str) else "" for item in run]
+    return all(later.startswith(earlier) for earlier, later in pairwise(texts))
+
+
+def _content(logprobs: object) -> list[Any]:
+    return _listed(logprobs.get("content")) if isinstance(logprobs, Mapping) else []
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,74 @@
+"""The objects that a streamed answer consists of: as events (`alt=sse`), or as a JSON array, cut anywhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from stepwell.exchange._dialect import Unparseable
+from stepwell.exchange._sse import Event, parse_events
+
+_BARE_OBJECT = re.compile(rb"^\{", re.MULTILINE)
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
+"""A string, whole or cut, or a bracket. Possessive: each byte is looked at once, whatever the strings hold."""
+
+
+def cut_array(body: bytes) -> Iterator[Any]:
+    """The whole elements of a JSON array of which only the beginning came."""
+    for element in elements(body):
+        try:
+            yield orjson.loads(element)
+        except orjson.JSONDecodeError:
+            return
+
+
+def elements(body: bytes) -> Iterator[bytes]:
+    """The objects and arrays in a JSON array of which only the beginning is there, each as its own bytes; in linear time."""
+    depth = start = 0
+    for token in _TOKEN.finditer(body):
+        bracket = token[0]
+        if bracket in (b"{", b"["):
+            if depth == 1:
+                start = token.start()
+            depth += 1
+        elif bracket in (b"}", b"]"):
+            depth -= 1
+            if depth == 1:
+                yield body[start : token.end()]
+            if depth < 1:
+                return
+
+
+def event_objects(body: bytes, whole: bool) -> Iterator[Any]:
+    """What the events of a stream hold. Raises Unparseable when one is no JSON, although all of it came."""
+    for event in parse_events(body):
+        if (data := event.data.strip()) and data != b"[DONE]":
+            try:
+                yield _event_object(event)
+            except orjson.JSONDecodeError as error:
+                if event.complete and whole:
+                    raise Unparseable(f"an event of the stream is no JSON: {error}") from None
+                return  # cut in the middle of the event
+    # An error in mid-stream comes as bare JSON, in lines that are no event's.
+    if bare := _BARE_OBJECT.search(body):
+        try:
+            value = orjson.loads(body[bare.start() :])
+        except orjson.JSONDecodeError:
+            return
+        if isinstance(value, dict) and value.get("error"):
+            yield value
+
+
+def _event_object(event: Event) -> Any:
+    if event.type != b"error":
+        return orjson.loads(event.data)
+    try:
+        value = orjson.loads(event.data)
+    except orjson.JSONDecodeError:
+        if not event.complete:
+            raise
+        return {"error": event.data.decode(errors="replace")}
+    return value if isinstance(value, dict) and value.get("error") else {"error": value}

@@ -1,0 +1,66 @@
+"""Credentials for MCP servers inside a request's body."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import zstandard
+
+from stepwell.exchange import Exchange, Request, Response, parse, request_entry
+from stepwell.exchange._clean_body import clean_body
+
+ASKED = {
+    "model": "m",
+    "max_tokens": 5,
+    "messages": [
+        {"role": "user", "content": 'send "authorization": "mine" with it'},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {"a": '"mcp"'}}]},
+    ],
+    "mcp_servers": [{"type": "url", "url": "https://x", "name": "s", "authorization_token": 'canary-"quoted\\'}],
+}
+TOOLS = {"tools": [{"type": "mcp", "authorization": "canary-1", "headers": {"X-Api-Key": "canary-2", "accept": "a"}}]}
+
+
+@pytest.mark.parametrize(("dialect", "asked"), [("anthropic.messages", ASKED), ("openai.responses", TOOLS)])
+@pytest.mark.parametrize("indent", [None, 2])
+def test_tokens_for_servers_are_removed_and_nothing_else(dialect: str, asked: object, indent: int | None) -> None:
+    body = json.dumps(asked, indent=indent).encode()
+    cleaned = clean_body(body, dialect)
+    assert b"canary" not in cleaned
+    expected = json.loads(json.dumps(asked).replace(r"canary-\"quoted\\", "[removed]"))
+    if dialect == "openai.responses":
+        expected = {
+            "tools": [
+                {"type": "mcp", "authorization": "[removed]", "headers": {"X-Api-Key": "[removed]", "accept": "a"}}
+            ]
+        }
+    assert json.loads(cleaned) == expected
+
+
+def test_other_bodies_stay_as_they_are() -> None:
+    for body in (b'{"authorization": "of a tool"}', b"", b"\x00\xff"):
+        assert clean_body(body, "anthropic.messages") == body
+    assert clean_body(json.dumps(TOOLS).encode(), "openai.chat") == json.dumps(TOOLS).encode()
+    assert clean_body(json.dumps(TOOLS).encode(), None) == json.dumps(TOOLS).encode()
+
+
+@pytest.mark.parametrize("end", ["", "\\", '"', '"}'])
+def test_a_token_that_was_cut_is_removed_too(end: str) -> None:
+    cut = '{"mcp_servers": [{"authorization_token": "canary' + end
+    assert b"canary" not in clean_body(cut.encode(), "anthropic.messages")
+
+
+def test_neither_the_spool_nor_a_step_has_them() -> None:
+    answer = {
+        "id": "r", "type": "message", "role": "assistant", "model": "m", "content": [{"type": "text", "text": "ho"}],
+        "stop_reason": "end_turn", "usage": {"input_tokens": 1, "output_tokens": 1},
+    }  # fmt: skip
+    raw = json.dumps(ASKED).encode()
+    plain = Request("POST", "https://api.anthropic.com/v1/messages", [], raw, 1)
+    assert b"canary" not in request_entry("x", plain, dialect="anthropic.messages").body
+    packed = Request(plain.method, plain.url, [("content-encoding", "zstd")], zstandard.compress(raw), 1)
+    response = Response(200, [], json.dumps(answer).encode(), "complete", 2)
+    (step,) = parse(Exchange("x", "anthropic.messages", packed, response))
+    assert "canary" not in step.model_dump_json()
+    assert step.response is not None and step.response["content"][0]["text"] == "ho"

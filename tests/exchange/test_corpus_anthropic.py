@@ -1,0 +1,243 @@
+"""Recorded Messages traffic, against what the vendor's own SDK makes of it (skipped where the recordings are absent)."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import brotli
+import pytest
+import zstandard
+
+from stepwell.exchange import Exchange, Request, Response, dialect_for, parse
+from stepwell.exchange._anthropic import AnthropicMessages
+from stepwell.exchange._encoding import decode
+from stepwell.exchange._sse import parse_events
+from stepwell.sdk.records import Step
+
+CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
+NAMES = sorted(
+    f"{folder}/{path.stem}"
+    for folder in ("anthropic", "anthropic_vertex")
+    for path in (CORPUS / "exchanges" / folder).glob("*.json")
+)
+
+pytestmark = pytest.mark.skipif(not NAMES, reason="needs the recorded exchanges in ../shared/corpus")
+each = pytest.mark.parametrize("name", NAMES)
+DIALECT = AnthropicMessages()
+
+SPLICED = "anthropic/ai__spliced-message-start.chunks__00"
+"""Two generations in one body. The SDK adds the second one's deltas to the first one's blocks; we keep them apart."""
+
+
+@lru_cache
+def lines(file: str) -> dict[str, dict[str, Any]]:
+    return {line["id"]: line for line in map(json.loads, (CORPUS / file).read_text(encoding="utf8").splitlines())}
+
+
+def load(name: str) -> Exchange:
+    """A recording, its answer decoded; without a recorded request, with any that is one."""
+    raw = json.loads((CORPUS / "exchanges" / f"{name}.json").read_text(encoding="utf8"))
+    asked, answered = raw["request"], raw["response"]
+    body = base64.b64decode(answered["body_b64"]) if "body_b64" in answered else answered["body"].encode()
+    headers = [(key.lower(), value) for key, value in answered["headers"]]
+    codings = ", ".join(value for key, value in headers if key == "content-encoding")
+    request = asked["body"].encode() if asked else b'{"model": "m", "messages": []}'
+    return Exchange(
+        id="x",
+        dialect="anthropic.messages",
+        request=Request("POST", asked["url"] if asked else "http://x/v1/messages", [], request, 1),
+        response=Response(
+            answered["status"] or 200,
+            [(key, value) for key, value in headers if key != "content-encoding"],
+            decode(body, codings).body,
+            "complete",
+            2,
+        ),
+    )
+
+
+def step_of(name: str) -> Step:
+    (step,) = parse(load(name))
+    return step
+
+
+@each
+def test_every_recording_is_found_by_its_path(name: str) -> None:
+    request = load(name).request
+    found = dialect_for(request.method, "/" + request.url.split("/", 3)[3])
+    assert found is not None and found.name == "anthropic.messages"
+
+
+@each
+def test_every_recording_gives_what_the_sdk_gives(name: str) -> None:
+    step, wanted = step_of(name), lines("EXPECTED.jsonl")[name]
+    if "result" not in wanted:
+        assert step.status == "error"
+        return
+    result = wanted["result"]
+    (choice,) = result["choices"]
+    assert step.response is not None
+    parts = step.response["content"]
+    assert texts(parts, "text") == choice["text_parts"]
+    assert subset(result["usage"], step.usage)
+    assert (step.response_id, step.model, step.finish_reason) == (
+        result["response_id"],
+        result["model"],
+        choice["finish_reason"],
+    )
+    assert [block["type"] for block in DIALECT.answer_of([step])["content"]] == result["item_types"]
+    calls = [part for part in parts if part["type"] == "tool_call"]
+    assert [(call["id"], call["name"]) for call in calls] == [(c["id"], c["name"]) for c in choice["tool_calls"]]
+    thoughts = [part["text"] for part in parts if part["type"] == "reasoning" and "redacted" not in part]
+    if name == SPLICED:
+        assert thoughts == ["I will call the tool.", "Let me call the tool."]
+        assert [call["arguments"] for call in calls] == ['{"value":"Spark', '{"value":"Sparkle Day"}']
+        return
+    assert ("\n".join(thoughts) or None) == choice["reasoning"]
+    assert [json.loads(call["arguments"]) for call in calls] == [call["arguments"] for call in choice["tool_calls"]]
+    assert (step.extra or {}).get("choice", {}).get("stop_sequence") == choice["stop_sequence"]
+    cut = choice["finish_reason"] == "max_tokens"
+    assert (step.status, step.trainable) == ("truncated" if cut else "ok", False)
+
+
+def texts(parts: list[dict[str, Any]], kind: str) -> list[str]:
+    return [part["text"] for part in parts if part["type"] == kind]
+
+
+def subset(wanted: Any, found: Any) -> bool:
+    """The SDK drops nulls, and counters that it does not know keep their values."""
+    if isinstance(wanted, dict):
+        return isinstance(found, dict) and all(subset(value, found.get(key)) for key, value in wanted.items())
+    if isinstance(wanted, list):
+        return isinstance(found, list) and all(map(subset, wanted, found)) and len(wanted) == len(found)
+    return bool(wanted == found)
+
+
+@each
+def test_every_recording_gives_what_its_source_expects(name: str) -> None:
+    manifest = lines("MANIFEST.jsonl")[name]
+    for wanted in filter(None, (manifest.get("expected"), manifest.get("expected_twin"))):
+        step = step_of(name)
+        assert step.response is not None and step.usage is not None
+        parts = step.response["content"]
+        if said := wanted["text"]:
+            assert "".join(texts(parts, "text")) == said
+        if any(thoughts := wanted["thinking"]):  # most sources do not look at it
+            assert texts(parts, "reasoning") == thoughts
+        calls = [part for part in parts if part["type"] == "tool_call"]
+        assert [call["name"] for call in calls] == [call["name"] for call in wanted["tool_calls"]]
+        for call, named in zip(calls, wanted["tool_calls"], strict=True):
+            if named.get("args_known", True):
+                assert json.loads(call["arguments"]) == argument(named["args"])
+        if output := (wanted.get("usage") or {}).get("output_tokens"):
+            assert step.usage["output_tokens"] == output
+
+
+def argument(value: Any) -> Any:
+    return json.loads(value) if isinstance(value, str) else value
+
+
+@each
+def test_the_bodies_can_be_rebuilt(name: str) -> None:
+    exchange = load(name)
+    (step,) = parse(exchange)
+    body = json.loads(exchange.request.body)
+    assert plain(DIALECT.request_of(step)) == plain(body)
+    if exchange.response.body.lstrip().startswith(b"{"):
+        assert plain(DIALECT.answer_of([step])) == plain(json.loads(exchange.response.body))
+
+
+@each
+def test_a_rebuilt_answer_makes_the_same_step(name: str) -> None:
+    """For a stream: what its pieces would have made as a plain body."""
+    exchange = load(name)
+    (step,) = parse(exchange)
+    body = json.dumps(DIALECT.answer_of([step])).encode()
+    answered = replace(exchange.response, body=body, headers=[("content-type", "application/json")])
+    (again,) = parse(replace(exchange, response=answered))
+    assert semantic(again) == semantic(step)
+
+
+def plain(value: Any) -> Any:
+    """Null is absent; a text is one text block; no content, no tools and no system prompt are absent."""
+    if isinstance(value, list):
+        return [plain(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    made = {key: plain(inner) for key, inner in value.items() if inner is not None}
+    for key in ("content", "system"):
+        if isinstance(made.get(key), str) and ("role" in made or made.get("type") == "tool_result" or key == "system"):
+            made[key] = [{"type": "text", "text": made[key]}] if made[key] else []
+    return {key: inner for key, inner in made.items() if key not in ("content", "tools", "system") or inner != []}
+
+
+def semantic(step: Step) -> dict[str, Any]:
+    made = step.model_dump()
+    for part in made["response"]["content"]:
+        if part["type"] == "tool_call" and part["arguments"].endswith("}"):
+            part["arguments"] = json.loads(part["arguments"])
+    return made
+
+
+@each
+def test_no_line_end_and_no_coding_changes_a_step(name: str) -> None:
+    exchange = load(name)
+    steps = parse(exchange)
+    for coding, body in variants(exchange.response.body):
+        headers = [*exchange.response.headers, ("content-encoding", coding)]
+        assert parse(replace(exchange, response=replace(exchange.response, body=body, headers=headers))) == steps
+
+
+def variants(body: bytes) -> list[tuple[str, bytes]]:
+    packed = [
+        ("gzip", gzip.compress(body)),
+        ("br", brotli.compress(body, quality=2)),
+        ("zstd", zstandard.compress(body)),
+    ]
+    if not body.startswith((b"event:", b"data:")):
+        return packed
+    unix = body.replace(b"\r\n", b"\n")
+    unspaced = unix.replace(b"\ndata: ", b"\ndata:")
+    return [*packed, *(("", made) for made in (unix.replace(b"\n", b"\r\n"), unix.replace(b"\n", b"\r"), unspaced))]
+
+
+@each
+def test_a_recording_cut_anywhere_is_never_a_crash_nor_taken_for_whole(name: str) -> None:
+    exchange = load(name)
+    body = exchange.response.body
+    whole = json.dumps(parse(exchange)[0].response)
+    ends = end_of(body)
+    for cut in cuts(body):
+        part = replace(exchange.response, body=body[:cut], end="client_disconnect")
+        (step,) = parse(replace(exchange, response=part))
+        ended = cut >= ends
+        assert step.response is not None and ended == (step.status != "client_disconnect")
+        for said in step.response["content"]:
+            if said["type"] in ("text", "reasoning"):
+                assert json.dumps(said["text"])[1:-1] in whole
+            if said["type"] == "tool_call":
+                assert json.dumps(said["arguments"])[1:-1] in whole
+
+
+def end_of(body: bytes) -> int:
+    """Where the answer has said that it ended: the event with the reason, the last byte of a plain body."""
+    for event in parse_events(body):
+        if b"message_delta" in event.data and json.loads(event.data)["delta"]["stop_reason"]:
+            return body.rindex(event.data) + len(event.data.rstrip())
+    return len(body.rstrip())
+
+
+def cuts(body: bytes) -> list[int]:
+    """Thirty places all over the body, and where each of its last events begins and ends."""
+    places = set(range(0, len(body), max(1, len(body) // 30)))
+    events = list(parse_events(body))[-3:]
+    for event in events:
+        at = body.rindex(event.data)
+        places |= {at, at + len(event.data) // 2, at + len(event.data) - 1}
+    return sorted(places)

@@ -1,0 +1,270 @@
+"""Recorded Responses traffic, against what the vendor's own SDK makes of it (skipped where the recordings are absent)."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import brotli
+import pytest
+import zstandard
+
+from stepwell.exchange import Exchange, Request, Response, decode, dialect_for, parse
+from stepwell.exchange._responses import OpenAIResponses
+from stepwell.exchange.canonical import following_key, prefix_keys
+from stepwell.sdk.records import Step
+
+CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
+FOLDER = CORPUS / "exchanges" / "openai_responses"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
+TERMINAL = (b'"response.completed"', b'"response.failed"', b'"type":"error"', b'"type": "error"')
+
+pytestmark = pytest.mark.skipif(not NAMES, reason="needs the recorded exchanges in ../shared/corpus")
+each = pytest.mark.parametrize("name", NAMES)
+
+
+@lru_cache
+def lines(file: str) -> dict[str, dict[str, Any]]:
+    text = (CORPUS / file).read_text(encoding="utf8")
+    return {line["id"]: line for line in map(json.loads, text.splitlines())}
+
+
+def load(name: str) -> Exchange:
+    raw = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf8"))
+    asked, answered = raw["request"], raw["response"]
+    body = base64.b64decode(answered["body_b64"]) if "body_b64" in answered else answered["body"].encode()
+    # Without a recorded request: any that is one.
+    request = asked["body"].encode() if asked else b'{"model": "m", "input": "?"}'
+    headers = [(key.lower(), value) for key, value in answered["headers"]]
+    return Exchange(
+        id=name,
+        dialect="openai.responses",
+        request=Request("POST", asked["url"] if asked else "http://x/v1/responses", [], request, 1),
+        response=Response(answered["status"] or 200, headers, body, "complete", 2),
+    )
+
+
+def plain_body(exchange: Exchange) -> bytes:
+    """The recorded answer without its coding."""
+    codings = ", ".join(value for key, value in exchange.response.headers if key == "content-encoding")
+    body = exchange.response.body
+    return decode(body, codings or ("gzip" if body.startswith(b"\x1f\x8b") else "")).body
+
+
+def answered(exchange: Exchange, body: bytes, **fields: Any) -> Exchange:
+    """The same exchange with another body, as it was before any coding."""
+    headers = [(key, value) for key, value in exchange.response.headers if key != "content-encoding"]
+    return replace(exchange, response=replace(exchange.response, **{"body": body, "headers": headers, **fields}))
+
+
+def is_stream(body: bytes) -> bool:
+    return body.lstrip().startswith((b"data:", b"event:", b":"))
+
+
+@each
+def test_every_recording_is_of_this_dialect(name: str) -> None:
+    path = load(name).request.url.split("//", 1)[1].partition("?")[0].partition("/")[2]
+    found = dialect_for("POST", f"/{path}")
+    assert found is not None
+    assert found.name == "openai.responses"
+
+
+@each
+def test_every_recording_gives_what_the_sdk_gives(name: str) -> None:
+    (step,) = parse(load(name))
+    wanted = lines("EXPECTED.jsonl")[f"openai_responses/{name}"]
+    if "result" not in wanted:
+        assert step.status == "error"
+        assert step.extra is not None
+        assert subset(wanted["error"]["body"], step.extra["error"])
+        return
+    result = wanted["result"]
+    compare(step, result["choices"][0])
+    assert (step.response_id, step.model) == (result["response_id"], result["model"])
+    assert subset(result["usage"] or {}, step.usage or {})
+
+
+def compare(step: Step, choice: dict[str, Any]) -> None:
+    assert step.response is not None
+    parts = step.response["content"]
+    assert [part["text"] for part in parts if part["type"] == "text" and part["text"]] == list(
+        filter(None, choice["text_parts"])
+    )
+    assert joined(parts, "refusal") == (choice["refusal"] or "")
+    assert "\n".join(p["text"] for p in parts if p["type"] == "reasoning" and p["text"]) == (choice["reasoning"] or "")
+    assert sum("redacted" in part for part in parts) == choice["encrypted_reasoning_items"]
+    calls = [(p["id"], p["name"], p["arguments"]) for p in parts if p["type"] == "tool_call"]
+    assert calls == [(call["id"], call["name"], call["arguments_raw"]) for call in choice["tool_calls"]]
+    others = [part["extra"]["type"] for part in parts if part["type"] in ("server_tool", "other")]
+    assert others == choice["server_tools"]
+    assert step.finish_reason == choice["finish_reason"]
+    assert step.status == {"completed": "ok", "incomplete": "truncated"}.get(choice["finish_reason"], "error")
+
+
+def joined(parts: list[dict[str, Any]], kind: str) -> str:
+    return "".join(part["text"] for part in parts if part["type"] == kind)
+
+
+def subset(wanted: Any, found: Any) -> bool:
+    """The SDK drops nulls, and fields that it does not know keep their values."""
+    if isinstance(wanted, dict):
+        return isinstance(found, dict) and all(
+            value is None or subset(value, found.get(key)) for key, value in wanted.items()
+        )
+    return bool(wanted == found)
+
+
+@each
+def test_every_recording_gives_what_its_project_expects(name: str) -> None:
+    manifest = lines("MANIFEST.jsonl")[f"openai_responses/{name}"]
+    (step,) = parse(load(name))
+    assert step.response is not None
+    parts = step.response["content"]
+    if twin := manifest.get("expected_twin"):
+        assert joined(parts, "text") == twin["text"]
+        calls = [(part["name"], part["arguments"]) for part in parts if part["type"] == "tool_call"]
+        named = [(call["name"], call["args"]) for call in twin["tool_calls"]]
+        assert [call for call in calls if call in named] == named
+        assert step.finish_reason == twin["status"]
+        assert subset(twin["usage"], step.usage)
+    if expected := manifest.get("expected"):
+        if expected["text"] is not None:  # else the project's test does not say
+            assert joined(parts, "text") == expected["text"]
+        thoughts = [part["text"] for part in parts if part["type"] == "reasoning"]
+        assert set(filter(None, expected["thinking"])) <= set(thoughts)
+        calls = [(part["name"], part["id"]) for part in parts if part["type"] == "tool_call"]
+        assert [call[0] for call in calls] == [call["name"] for call in expected["tool_calls"]]
+        assert {call["id"] for call in expected["tool_calls"] if call["id"]} <= {call[1] for call in calls}
+        refusal = expected.get("refusal")
+        assert refusal is None or joined(parts, "refusal") == refusal
+        assert step.finish_reason == expected.get("provider_finish_reason", "completed")
+
+
+@each
+def test_no_line_end_no_coding_and_no_way_it_came_changes_a_step(name: str) -> None:
+    exchange = load(name)
+    (plain,) = parse(exchange)
+    body = plain_body(exchange)
+    assert parse(exchange) == [plain]
+    for coding, coded in (
+        ("gzip", gzip.compress(body)),
+        ("br", brotli.compress(body, quality=1)),
+        ("zstd", zstandard.compress(body)),
+    ):
+        other = answered(exchange, coded)
+        other.response.headers.append(("content-encoding", coding))
+        assert parse(other) == [plain]
+    if is_stream(body):
+        unix = body.replace(b"\r\n", b"\n")
+        for text in (unix.replace(b"\n", b"\r\n"), unix.replace(b"\n", b"\r"), unix.replace(b"data: ", b"data:")):
+            assert parse(answered(exchange, text)) == [plain]
+        assert parse(socket(exchange, unix)) == [plain]
+
+
+def socket(exchange: Exchange, events: bytes) -> Exchange:
+    """The same turn over a WebSocket."""
+    frames = [line.partition(b":")[2].strip() for line in events.splitlines() if line.startswith(b"data:")]
+    body = b"\n".join(frame for frame in frames if frame != b"[DONE]")
+    other = answered(exchange, body, status=101)
+    other.response.headers[:] = [("content-type", "application/x-ndjson")]
+    return replace(other, request=replace(other.request, method="WEBSOCKET"))
+
+
+@each
+def test_the_pieces_alone_give_the_same_answer(name: str) -> None:
+    """As on chatgpt.com, whose terminal event has an empty output."""
+    exchange = load(name)
+    body = plain_body(exchange)
+    caution = lines("MANIFEST.jsonl")[f"openai_responses/{name}"].get("caution") or [""]
+    if b'"response.completed"' not in body or "trimmed by its authors" in caution[0]:
+        pytest.skip("no stream, or one whose events were cut out")
+    (whole,) = parse(exchange)
+    (step,) = parse(answered(exchange, with_empty_output(body)))
+    assert said(step) == said(whole)
+    assert step.status == whole.status
+
+
+def with_empty_output(body: bytes) -> bytes:
+    lines = []
+    for line in body.splitlines():
+        event = json.loads(line[5:]) if line.startswith(b"data:") and b'"response.completed"' in line else {}
+        if event.get("type") == "response.completed":
+            event["response"]["output"] = []
+            line = b"data: " + json.dumps(event).encode()
+        lines.append(line)
+    return b"\n".join(lines) + b"\n"
+
+
+def said(step: Step) -> list[Any]:
+    assert step.response is not None
+    keys = ("type", "text", "id", "name", "arguments")
+    # What is encrypted is encrypted anew for the terminal event.
+    return [
+        [*(part.get(key) for key in keys), isinstance(part.get("redacted"), str)] for part in step.response["content"]
+    ]
+
+
+@each
+def test_a_recording_cut_anywhere_is_never_a_crash_nor_taken_for_whole(name: str) -> None:
+    exchange = load(name)
+    body = plain_body(exchange)
+    for cut in range(0, len(body), max(1, len(body) // 40)):
+        for step in parse(answered(exchange, body[:cut], end="client_disconnect")):
+            assert step.status != "ok" or any(event in body[:cut] for event in TERMINAL)
+
+
+@each
+def test_request_and_answer_can_be_rebuilt(name: str) -> None:
+    exchange = load(name)
+    steps = parse(exchange)
+    dialect = OpenAIResponses()
+    assert normal(dialect.request_of(steps[0])) == normal(json.loads(exchange.request.body))
+    body = plain_body(exchange)
+    if is_stream(body):
+        events = [json.loads(line[5:]) for line in body.splitlines() if line.startswith(b"data: {")]
+        answer = next((event["response"] for event in events if event["type"] == "response.completed"), None)
+    else:
+        answer = json.loads(body)
+    if answer is not None and exchange.response.status == 200:
+        answer.pop("output_text", None)
+        assert normal(dialect.answer_of(steps)) == normal(answer)
+
+
+def normal(value: Any) -> Any:
+    """Absent is null is an empty list; text is one text part; a message need not say that it is one."""
+    if isinstance(value, list):
+        return [normal(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {key: normal(inner) for key, inner in value.items() if inner not in (None, [])}
+    if kept.get("content") == "":
+        del kept["content"]
+    if kept.get("type") == "message":
+        del kept["type"]
+    usual = "output_text" if kept.get("role") == "assistant" else "input_text"
+    for field in ("content", "output", "input"):
+        if isinstance(kept.get(field), str) and kept.get("type") not in ("custom_tool_call", "mcp_call"):
+            kept[field] = [{"type": usual, "text": kept[field]}]
+    return kept
+
+
+@each
+def test_an_answer_sent_back_is_known_again(name: str) -> None:
+    exchange = load(name)
+    (step,) = parse(exchange)
+    if step.status != "ok" or step.response is None or not step.response["content"]:
+        pytest.skip("no answer")
+    dialect = OpenAIResponses()
+    asked, answer = dialect.request_of(step), dialect.answer_of([step])
+    history = asked["input"] if isinstance(asked["input"], list) else [{"role": "user", "content": asked["input"]}]
+    following = {**asked, "input": [*history, *answer["output"], {"role": "user", "content": "and then?"}]}
+    (later,) = parse(replace(exchange, request=replace(exchange.request, body=json.dumps(following).encode())))
+    assert later.messages is not None
+    assert step.messages is not None
+    keys = prefix_keys(step.messages)
+    assert prefix_keys(later.messages)[len(keys)] == following_key(keys, step.response)
