@@ -229,11 +229,11 @@ def client(port: int, proxy_port: int, trusted: str) -> None:
 
 
 class Part:
-    """A process of this benchmark."""
+    """A process of a benchmark."""
 
-    def __init__(self, *arguments: object) -> None:
+    def __init__(self, *arguments: object, script: str = __file__) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, __file__, *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, script, *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         assert self.process.stdout is not None
         self.first_line = self.process.stdout.readline().strip()
@@ -293,7 +293,7 @@ class Way:
         return statistics.median(result[figure] for result in self.results[kind])
 
 
-def _certificates(folder: Path) -> tuple[Path, Path]:
+def certificates(folder: Path) -> tuple[Path, Path]:
     from stepwell.testing import ThrowawayCA
 
     authority = ThrowawayCA()
@@ -311,7 +311,7 @@ def _start(folder: Path, stack: ExitStack) -> dict[str, Way]:
         stack.callback(part.stop)
         return part
 
-    trusted, certificate = _certificates(folder)
+    trusted, certificate = certificates(folder)
     os.environ["SSL_CERT_FILE"] = str(trusted)  # how the Stepwell proxy comes to trust the upstream
     own = ensure_ca(folder)
     port = start("upstream", certificate).first_line

@@ -44,7 +44,7 @@ def _turn(chance: random.Random, number: int) -> Turn:
         name, arguments = "read_file", {"path": f"src/client/part_{number}.py", "offset": number * 40, "limit": 200}
     else:
         name, arguments = "edit_file", {"path": "src/client/pool.py", "old": _text(chance, 300), "new": _text(chance, 400)}
-    return Turn(_text(chance, 250), f"call_{number:024d}", name, arguments, _text(chance, 1500))
+    return Turn(_text(chance, 250), f"call_{chance.getrandbits(96):024x}", name, arguments, _text(chance, 1500))
 
 
 _chance = random.Random(20260401)
@@ -71,7 +71,7 @@ TEXTS = [_chance.choice(_WORDS) + " " for _ in range(760)]
 _ARGUMENTS = orjson.dumps({"path": "src/client/pool.py", "old": _text(_chance, 60), "new": _text(_chance, 80)}).decode()
 PIECES = [_ARGUMENTS[at : at + 5] for at in range(0, len(_ARGUMENTS), 5)]
 """The arguments of the call it ends with, as they stream."""
-CALL = Turn("".join(TEXTS), "call_" + "9" * 24, "edit_file", orjson.loads(_ARGUMENTS), "")
+CALL = Turn("".join(TEXTS), "call_0a1b2c3d4e5f60718293a4b5", "edit_file", orjson.loads(_ARGUMENTS), "")
 PLAIN = "".join(TEXTS)
 ARGUMENTS = _ARGUMENTS
 

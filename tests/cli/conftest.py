@@ -63,6 +63,8 @@ class FakeProxy:
     keys: list[str | None] = field(default_factory=list)
     users: list[str] = field(default_factory=list)
     refuse: tuple[int, dict[str, Any]] | None = None
+    answers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What is answered besides, by the end of the path."""
     hang_up: int = 0
     """How many of the next requests get no answer."""
     ended: threading.Event = field(default_factory=threading.Event)
@@ -91,7 +93,7 @@ def fake_proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProxy]:
             fake.users.append(user)
             fake.keys.append(self.headers.get("idempotency-key"))
             fake.asked.append((self.path, json.loads(body)))
-            self.answer(200, {})
+            self.answer(200, fake.answers.get(self.path.rpartition("/")[2], {}))
             if self.path.endswith("/end"):
                 fake.ended.set()
             return None

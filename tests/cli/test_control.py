@@ -20,6 +20,12 @@ def control(fake_proxy: Any) -> Control:
     return Control("127.0.0.1", fake_proxy.port, "stepwell.invalid", "späte Rollout/1", "token-of-this-test")
 
 
+def test_what_it_answers_comes_back(fake_proxy: Any, control: Control) -> None:
+    fake_proxy.answers = {"trajectories": {"upstream_proxy": None}, "end": {"calls": 3}}
+    assert control.open({"trajectory_id": "späte Rollout/1", "state": "open"}) == {"upstream_proxy": None}
+    assert control.end({"trajectory_id": "späte Rollout/1", "state": "completed"}) == {"calls": 3}
+
+
 def test_begin_and_end_are_proxy_requests_with_credentials(fake_proxy: Any, control: Control) -> None:
     control.open({"trajectory_id": "späte Rollout/1", "state": "open"})
     control.end({"trajectory_id": "späte Rollout/1", "state": "completed"})

@@ -98,6 +98,42 @@ def test_the_trajectory_says_what_was_given_at_both_ends(stepwell: Run, fake_pro
     assert fake_proxy.users == ["tée/1", "tée/1"]
 
 
+@pytest.mark.parametrize("version", ["7", "-9223372036854775808"])
+def test_the_policys_version_is_declared_at_both_ends(stepwell: Run, fake_proxy: Any, version: str) -> None:
+    stepwell("run", "--policy-version", version, *python("pass"))
+    assert [body["policy_version"] for _, body in fake_proxy.asked] == [int(version)] * 2
+    assert stepwell("run", "--policy-version", "9223372036854775808", *python("pass")).returncode == 2
+
+
+def test_runs_side_by_side_stay_apart(fake_proxy: Any, tmp_path: Path) -> None:
+    code = (
+        "import os, pathlib, sys, time; me, other = map(pathlib.Path, sys.argv[1:]); me.touch()\n"
+        "while not other.exists(): time.sleep(0.02)\n"
+        "print(os.environ['STEPWELL_TRAJECTORY'], os.environ['HTTPS_PROXY'])"
+    )
+    names = ("one", "two")
+    files = [tmp_path / name for name in names]
+    started = [
+        subprocess.Popen(
+            [
+                *(sys.executable, "-m", "stepwell.cli", "run"),
+                *("--trajectory", name, "--policy-version", str(number)),
+                *(*python(code), str(files[number]), str(files[1 - number])),
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number, name in enumerate(names)
+    ]
+    said = [process.communicate(timeout=60)[0] for process in started]
+    port = fake_proxy.port
+    assert said == [f"{name} http://{name}:token-of-this-test@127.0.0.1:{port}\n" for name in names]
+    assert sorted(zip(fake_proxy.users, (body["policy_version"] for _, body in fake_proxy.asked), strict=True)) == [
+        *[("one", 0)] * 2,
+        *[("two", 1)] * 2,
+    ]
+
+
 def test_each_run_is_a_new_trajectory(stepwell: Run, fake_proxy: Any) -> None:
     stepwell("run", *python("pass"))
     stepwell("run", *python("pass"))

@@ -318,7 +318,7 @@ def test_an_answer_that_no_step_can_hold_is_unparseable_or_a_step(root: dict[str
         (
             "sglang",
             {"stream": True, "logprobs": True},
-            {"return_input_ids_in_sglext": True, "return_output_ids_in_sglext": True},
+            {"x-sglext-return-input-ids": "1", "x-sglext-return-output-ids": "1"},
         ),
         ("llamacpp", {"stream": True}, {"logprobs": True}),
         ("openai", {}, {}),

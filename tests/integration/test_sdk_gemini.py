@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 
-import httpx
+import httpx2
 import pytest
 from google import genai
 from google.genai import errors, types
@@ -117,7 +117,7 @@ def test_the_client_hangs_up_in_the_middle(agent: Site, client: genai.Client) ->
 
 def test_the_upstream_breaks_off_in_the_middle(agent: Site, client: genai.Client) -> None:
     agent.script(Reply(TEXT, delivery=Delivery(fail_after=900, chunk_tokens=1)))
-    with pytest.raises((httpx.TransportError, errors.APIError)):
+    with pytest.raises((httpx2.TransportError, errors.APIError)):
         list(client.models.generate_content_stream(model=MODEL, contents="hallo"))
     (call,) = agent.wait_for_calls(1)
     assert_broken_off(agent.rows(1)[0], call, "truncated")

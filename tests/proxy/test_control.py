@@ -62,6 +62,24 @@ def test_open_then_end_waits_for_calls_in_flight_and_marks_what_belongs_to_it(
     assert ended.json()["in_flight"] == 0
 
 
+def test_the_end_says_how_many_generations_were_forwarded(
+    start_proxy: StartProxy, start_upstream: StartUpstream
+) -> None:
+    upstream, proxy = start_upstream(), start_proxy("localhost")
+    client = proxy.client(proxy.url("counted"))
+    opened = client.post(OPEN, json={"trajectory_id": "counted"}).json()
+    assert opened["upstream_proxy"] is None
+    for path in ("/v1/chat/completions", "/v1/models", "/v1/chat/completions"):
+        client.post(f"{upstream.url}{path}", json={"messages": []}).raise_for_status()
+    for _ in range(2):  # an answer that got lost on its way is asked for again
+        end = client.post(
+            END, json={"trajectory_id": "counted", "state": "completed"}, headers={"idempotency-key": "k"}
+        )
+        assert end.json()["calls"] == 2
+    body = {"trajectory_id": "never opened", "state": "completed"}
+    assert proxy.client(proxy.url("never opened")).post(END, json=body).json()["calls"] is None
+
+
 def test_a_trajectory_may_be_opened_again_and_a_request_repeated(proxy: RunningProxy) -> None:
     client = proxy.client(proxy.url("again"))
     for _ in range(2):
@@ -151,5 +169,5 @@ def test_only_with_credentials_and_on_the_port_for_them(proxy: RunningProxy) -> 
 
 def test_health(proxy: RunningProxy) -> None:
     health = proxy.client(proxy.url()).get(HEALTH).json()
-    assert health.keys() == {"version", "in_flight", "pending", "lost"}
+    assert health.keys() == {"version", "in_flight", "pending", "lost", "upstream_proxy"}
     assert json.dumps(health)

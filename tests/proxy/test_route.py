@@ -119,6 +119,19 @@ def test_a_bomb_is_not_inflated() -> None:
     assert json_body(_request(bomb, content_encoding="gzip")) is None
 
 
+def test_an_engine_that_is_asked_by_headers() -> None:
+    request = _request(json.dumps({**ASK, "stream": True}).encode())
+    parsed = json_body(request)
+    assert parsed is not None
+    assert add_flags(request, parsed, "sglang", CHAT) == (
+        "logprobs",
+        "x-sglext-return-input-ids",
+        "x-sglext-return-output-ids",
+    )
+    assert json.loads(request.content or b"") == {**ASK, "stream": True, "logprobs": True}
+    assert request.headers["x-sglext-return-input-ids"] == request.headers["x-sglext-return-output-ids"] == "1"
+
+
 def test_a_routed_host_is_answered_by_the_engine(start_proxy: StartProxy, start_upstream: StartUpstream) -> None:
     engine = start_upstream(tls=False)
     route = {"host": "api.example.com", "upstream": f"http://127.0.0.1:{engine.port}", "engine": "vllm"}

@@ -311,6 +311,8 @@ def test_the_parent_may_come_from_another_producer_of_the_same_round(new_feed: A
         made.append(Client(feeds[turn % 3]).call(str(turn), item("r"), answer="b", previous=str(turn - 1)))
     found = steps()
     assert [found[step]["parent_id"] for step in made] == [None, *made[:-1]]
+    assert [len(texts(found[step])) for step in made] == [1, 3, 5, 7, 9, 11]
+    assert not any(INCOMPLETE in (found[step]["untrainable_reason"] or "") for step in made)
 
 
 def test_a_circle_of_warm_ups_ends() -> None:

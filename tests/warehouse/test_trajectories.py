@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from stepwell.warehouse._delta import Base
-from stepwell.warehouse._trajectories import Facts, Memories, Memory, Place
+from stepwell.warehouse._trajectories import Facts, Memories, Memory, Place, declared_version
 
 
 def base(name: str, size: int = 1000) -> Base:
@@ -15,6 +16,23 @@ def base(name: str, size: int = 1000) -> Base:
 def remember(memories: Memories, trajectory: str, step: str, size: int = 1000) -> None:
     memories.get(trajectory).remember(Place(step, 0), [f"key-{step}"], base(step, size))
     memories.changed(trajectory)
+
+
+@pytest.mark.parametrize(
+    ("said", "label", "declared", "version"),
+    [
+        (None, None, 3, 3),
+        (2, None, 3, 2),
+        (0, "0", 3, 0),
+        (None, "a", 3, 3),
+        (None, "4..5", 3, None),
+        (None, None, None, None),
+    ],
+)
+def test_what_is_declared_fills_in_what_the_engine_does_not_say(
+    said: int | None, label: str | None, declared: int | None, version: int | None
+) -> None:
+    assert declared_version(said, label, declared) == version
 
 
 def test_a_step_is_remembered_by_its_conversation() -> None:

@@ -16,6 +16,10 @@ from stepwell.exchange._raw import Response, header
 from stepwell.exchange._sse import Event, looks_like_events, parse_events
 
 
+_OWN = ("choices", "error")
+"""A chunk's fields that are none of the root's."""
+
+
 @dataclass(slots=True)
 class Reply:
     """What came back: the root's fields, the choices by index, whether it ended as the protocol says, an error if it held one."""
@@ -138,13 +142,17 @@ def _chunk(event: Event, whole: bool) -> dict[str, Any] | None:
 
 def _add_chunk(reply: Reply, choices: dict[int, StreamedChoice], chunk: dict[str, Any]) -> None:
     reply.error = _error(chunk) or reply.error
+    root = reply.root
     for key, value in chunk.items():
         # The first id, model and prompt ids that say something stand (Azure's first chunk has an empty model); usage is
         # cumulative, so its last value does.
-        if key == "sglext" and isinstance(value, Mapping) and isinstance(known := reply.root.get(key), Mapping):
-            reply.root[key] = {**known, **value}  # details in one chunk, framed ids in another
-        elif key not in ("choices", "error") and value is not None and (key == "usage" or not reply.root.get(key)):
-            reply.root[key] = value
+        if value is None or key in _OWN:
+            continue
+        known = root.get(key)
+        if key == "sglext" and isinstance(value, Mapping) and isinstance(known, Mapping):
+            root[key] = {**known, **value}  # details in one chunk, framed ids in another
+        elif not known or key == "usage":
+            root[key] = value
     for place, piece in enumerate(listed("choices", chunk.get("choices") or [])):
         index = _index(piece, place)
         if index not in choices:
@@ -153,7 +161,7 @@ def _add_chunk(reply: Reply, choices: dict[int, StreamedChoice], chunk: dict[str
 
 
 def _index(choice: object, place: int) -> int:
-    if not isinstance(choice, Mapping):
+    if not isinstance(choice, dict):
         raise Unparseable("a choice is no object")
     index = choice.get("index")
     return index if type(index) is int else place

@@ -15,7 +15,8 @@ from typing import Any
 
 from stepwell.exchange._generation import Tokens
 
-_TOKEN_ID = re.compile(r"token_id:([0-9]{1,10})")
+_NAMED = "token_id:"
+_TOKEN_ID = re.compile(rf"{_NAMED}([0-9]{{1,10}})")
 _INT64 = re.compile(r"-?[0-9]{1,18}")
 _LABEL = 120
 """Most characters of a weight version's name that are kept."""
@@ -111,7 +112,8 @@ def named_id(entry: Mapping[str, Any]) -> int | None:
     """The id that an entry itself names: `id` (llama.cpp), or a token of the form `token_id:N` (vLLM, when asked)."""
     if type(entry.get("id")) is int:
         return int(entry["id"])
-    named = _TOKEN_ID.fullmatch(str(entry.get("token", "")))
+    token = str(entry.get("token", ""))
+    named = _TOKEN_ID.fullmatch(token) if token.startswith(_NAMED) else None
     return int(named[1]) if named else None
 
 

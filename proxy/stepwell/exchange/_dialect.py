@@ -46,7 +46,10 @@ class Dialect(Protocol):
         ...
 
     def flags(self, engine: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Request fields that make `engine` return token ids and logprobs, where the agent has not set them so."""
+        """What makes `engine` return token ids and logprobs, where the agent has not asked for them.
+
+        Fields of the body; a name that begins with `x-` is a header, its value a string.
+        """
         ...
 
     def parse(self, exchange: Exchange) -> Sequence[Step]:

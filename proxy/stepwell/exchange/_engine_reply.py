@@ -20,6 +20,7 @@ from stepwell.exchange._sse import looks_like_events, parse_events
 
 TEXTS = ("text", "content")
 _LISTS = ("output_ids", "tokens", "completion_probabilities", "token_ids")
+_SAYS = frozenset({*TEXTS, *_LISTS})
 _META_LISTS = ("output_token_logprobs", "output_top_logprobs", "output_token_ids_logprobs")
 
 
@@ -68,7 +69,7 @@ def _plain(value: object) -> Outputs:
 
 
 def _output(item: object) -> dict[str, Any]:
-    if not isinstance(item, dict) or not (item.keys() & {*TEXTS, *_LISTS}):
+    if not isinstance(item, dict) or _SAYS.isdisjoint(item):
         raise Unparseable("an output has neither text nor tokens")
     return item
 

@@ -8,7 +8,7 @@ once and not a wait for gigabytes.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 from zlib import crc32
@@ -29,7 +29,7 @@ _OVERHEAD = _PRELUDE.size + _CRC.size
 class Frame:
     """One message: its headers by name, its payload."""
 
-    headers: dict[str, HeaderValue]
+    headers: Mapping[str, HeaderValue]
     payload: bytes
 
     def text(self, name: str) -> str:
@@ -63,12 +63,13 @@ def read_frames(body: bytes) -> Frames:
     found = Frames()
     view = memoryview(body)
     start = 0
+    known: dict[bytes, dict[str, HeaderValue]] = {}  # nearly every message of a stream has the headers of the one before
     try:
         while len(body) - start >= _PRELUDE.size:
             size, headers_size = _prelude(view, start)
             if len(body) - start < size:
                 break
-            found.frames.append(_message(view[start : start + size], headers_size))
+            found.frames.append(_message(view[start : start + size], headers_size, known))
             start += size
     except _Damaged as damage:
         found.problem = f"frame {len(found.frames)}, at byte {start}: {damage}"
@@ -99,13 +100,17 @@ def _prelude(view: memoryview, start: int) -> tuple[int, int]:
     return size, headers_size
 
 
-def _message(view: memoryview, headers_size: int) -> Frame:
+def _message(view: memoryview, headers_size: int, known: dict[bytes, dict[str, HeaderValue]]) -> Frame:
     end = len(view) - _CRC.size
     (crc,) = _CRC.unpack_from(view, end)
     if crc32(view[:end]) != crc:
         raise _Damaged("the checksum does not match")
     headers_end = _PRELUDE.size + headers_size
-    return Frame(_headers(bytes(view[_PRELUDE.size : headers_end])), bytes(view[headers_end:end]))
+    raw = bytes(view[_PRELUDE.size : headers_end])
+    headers = known.get(raw)
+    if headers is None:
+        headers = known[raw] = _headers(raw)
+    return Frame(headers, bytes(view[headers_end:end]))
 
 
 def _headers(data: bytes) -> dict[str, HeaderValue]:

@@ -180,10 +180,7 @@ def _listed(candidates: object) -> list[dict[str, Any]]:
 def _indices(candidates: list[dict[str, Any]]) -> list[int]:
     """The candidates' indices: the protocol leaves a 0 out. Where that makes two the same, places stand in for them."""
     said = [number(candidate.get("index")) for candidate in candidates]
-    for indices in (
-        [0 if index is None else index for index in said],
-        [place if index is None else index for place, index in enumerate(said)],
-    ):
-        if len(set(indices)) == len(indices):
-            return indices
-    return list(range(len(candidates)))
+    indices = [0 if index is None else index for index in said]
+    if len(set(indices)) < len(indices):
+        indices = [place if index is None else index for place, index in enumerate(said)]
+    return indices if len(set(indices)) == len(indices) else list(range(len(candidates)))

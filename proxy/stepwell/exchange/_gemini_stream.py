@@ -11,7 +11,6 @@ import orjson
 from stepwell.exchange._dialect import Unparseable
 from stepwell.exchange._sse import Event, parse_events
 
-_BARE_OBJECT = re.compile(rb"^\{", re.MULTILINE)
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 """A string, whole or cut, or a bracket. Possessive: each byte is looked at once, whatever the strings hold."""
 
@@ -53,9 +52,10 @@ def event_objects(body: bytes, whole: bool) -> Iterator[Any]:
                     raise Unparseable(f"an event of the stream is no JSON: {error}") from None
                 return  # cut in the middle of the event
     # An error in mid-stream comes as bare JSON, in lines that are no event's.
-    if bare := _BARE_OBJECT.search(body):
+    bare = 0 if body.startswith(b"{") else body.find(b"\n{") + 1
+    if bare or body.startswith(b"{"):
         try:
-            value = orjson.loads(body[bare.start() :])
+            value = orjson.loads(body[bare:])
         except orjson.JSONDecodeError:
             return
         if isinstance(value, dict) and value.get("error"):

@@ -53,9 +53,13 @@ def spelled(value: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a message that are not null, under their camelCase names; a field said in both keeps the second spelling."""
     fields: dict[str, Any] = {}
     for key, kept in value.items():
-        if kept is not None:
+        if kept is None:
+            continue
+        if "_" in key:
             name = camel(key)
             fields[key if name != key and value.get(name) is not None else name] = kept
+        else:
+            fields[key] = kept
     return fields
 
 

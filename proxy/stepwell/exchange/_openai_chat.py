@@ -39,7 +39,7 @@ _ENGINE_FLAGS: dict[str, dict[str, Any]] = {
     "sglang": {"return_token_ids": True, "logprobs": True},
     "llamacpp": {"logprobs": True},
 }
-_SGLANG_STREAM = {"return_input_ids_in_sglext": True, "return_output_ids_in_sglext": True, "logprobs": True}
+_SGLANG_STREAM = {"logprobs": True, "x-sglext-return-input-ids": "1", "x-sglext-return-output-ids": "1"}
 
 
 class OpenAIChat:
@@ -51,7 +51,7 @@ class OpenAIChat:
         return method == "POST" and path.endswith(_PATHS)
 
     def flags(self, engine: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        # SGLang refuses `return_token_ids` on a streamed call, and gives the ids in a late chunk where these ask for them.
+        # SGLang refuses `return_token_ids` on a streamed call, and gives the ids in a late chunk where these headers ask for them.
         streamed = engine == "sglang" and body.get("stream")
         wanted = _SGLANG_STREAM if streamed else _ENGINE_FLAGS.get(engine, {})
         return {key: value for key, value in wanted.items() if body.get(key) != value}

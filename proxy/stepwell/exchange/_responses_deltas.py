@@ -75,7 +75,7 @@ class OutputDeltas:
         path = tuple(_number(event.get(step)) if step.endswith("_index") else step for step in place.path)
         value = event.get("delta" if verb == "delta" else place.done)
         if place.part:
-            item.texts.part(path[:-1], {"type": place.part})
+            item.texts.opened(path[:-1], place.part)
             item.texts.entries((*path[:-1], "logprobs"), event.get("logprobs"), whole=verb == "done")
         if isinstance(value, Mapping) and "text" in value:  # reasoning of early servers
             value = value["text"]

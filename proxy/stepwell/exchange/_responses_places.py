@@ -82,6 +82,10 @@ class Texts:
             elif done or key not in known:
                 known[key] = value
 
+    def opened(self, path: Path, kind: str) -> None:
+        """There is a content part of this type, whatever came of it so far."""
+        self._parts.setdefault(path, {}).setdefault("type", kind)
+
     def entry(self, path: Path, value: object) -> None:
         if value is not None:
             self._lists.setdefault(path, []).append(value)

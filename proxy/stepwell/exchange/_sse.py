@@ -7,13 +7,12 @@ colon are comments. Text is decoded by whoever reads an event's data, so no char
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _BOM = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """One event. `complete` is False for a last one whose closing blank line never came."""
 
     data: bytes
@@ -26,6 +25,9 @@ def parse_events(body: bytes) -> Iterator[Event]:
     kind = b""
     data: list[bytes] = []
     for line in body.removeprefix(_BOM).splitlines():  # on bytes: exactly LF, CRLF and CR
+        if line.startswith(b"data: "):  # as nearly all begin
+            data.append(line[6:])
+            continue
         if not line:
             if data:
                 yield Event(b"\n".join(data), kind)

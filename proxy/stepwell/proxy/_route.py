@@ -96,15 +96,18 @@ def json_body(request: http.Request) -> tuple[bytes, dict[str, Any]] | None:
 def add_flags(
     request: http.Request, parsed: tuple[bytes, dict[str, Any]], engine: str, dialect: Dialect
 ) -> tuple[str, ...]:
-    """Ask `engine` for token ids and logprobs; the names of the fields that were added.
+    """Ask `engine` for token ids and logprobs; the names of the fields and headers that were added.
 
     What the agent sent stays byte for byte: the fields are put before the closing brace, unless one of them is there already with
     another value. A compressed body goes on uncompressed.
     """
     raw, body = parsed
-    flags = dialect.flags(engine, body)
+    flags, names = dialect.flags(engine, body), list[str]()
+    for name in [name for name in flags if name.startswith("x-")]:
+        request.headers[name] = flags.pop(name)
+        names.append(name)
     if not flags:
-        return ()
+        return tuple(names)
     if flags.keys() & body.keys():
         content = orjson.dumps({**body, **flags})
     else:
@@ -112,4 +115,4 @@ def add_flags(
         content = raw.rstrip()[:-1] + comma + orjson.dumps(flags)[1:]
     request.headers.pop("content-encoding", None)
     request.content = content
-    return tuple(flags)
+    return (*flags, *names)

@@ -24,7 +24,9 @@ from stepwell.proxy._flows import Call, Flows
 SOCKET = "stepwell.socket"
 """Key in `flow.metadata`: the `Socket`, which lives as long as the flow."""
 
-_CREATE, _STEER = "response.create", "response.steer"
+_ASKS = frozenset({"response.create", "response.append"})
+"""`append`: as older clients went on with a response."""
+_STEER = "response.steer"
 _CREATED, _STEER_FAILED = "response.created", "response.steer.failed"
 _TERMINAL = frozenset({
     "response.completed", "response.incomplete", "response.failed", "response.cancelled", "response.done", "error",
@@ -128,7 +130,7 @@ class Sockets:
         kind = kind_of(frame)
         if kind == _STEER:
             socket.steers.append(frame)
-        elif kind == _CREATE:
+        elif kind in _ASKS:
             found = _LANE.search(frame)
             socket.named = socket.named or found is not None
             # What was steered goes before what is asked now. Both are kept as they came: two texts are not one request, and who

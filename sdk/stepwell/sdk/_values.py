@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, StringConstraints
@@ -29,7 +29,8 @@ MAX_JSON_BYTES = 64 << 20
 MAX_DEPTH = 100
 """Most levels of lists and objects in one free-form field."""
 
-_LONG_NUMBER = re.compile(r"\d{19}")
+_MANY = 64
+"""Members of a list from which on it pays to look whether all of them are numbers, and then at the two outermost only."""
 
 
 def _plain(value: object) -> object:
@@ -55,26 +56,35 @@ def _json(value: object) -> object:
         raise ValueError(f"is not strict JSON: {error}") from error
     if size > MAX_JSON_BYTES:
         raise ValueError(f"is {size} bytes of JSON; at most {MAX_JSON_BYTES} are taken")
-    if text.count("[") + text.count("{") > MAX_DEPTH or _LONG_NUMBER.search(text):  # else there is nothing to look for
-        _check_levels(value)
+    _check_levels(value)
     return value
 
 
 def _check_levels(value: object) -> None:
     level, depth = [value], 0
     while level:
-        depth += 1
-        if depth > MAX_DEPTH:
-            raise ValueError(f"is nested more than {MAX_DEPTH} levels deep")
         below: list[object] = []
+        nested = False
         for item in level:
+            if isinstance(item, str):
+                continue
             if isinstance(item, dict):
+                nested = True
                 below.extend(item.values())
-            elif isinstance(item, list | tuple):
-                below.extend(item)
+            elif isinstance(item, (list, tuple)):
+                nested = True
+                below.extend(_outermost(item) if len(item) > _MANY else item)
             elif isinstance(item, int) and not -(2**63) <= item < 2**64:
                 raise ValueError("contains an integer of more than 64 bits; send it as a string")
+        depth += nested
+        if depth > MAX_DEPTH:
+            raise ValueError(f"is nested more than {MAX_DEPTH} levels deep")
         level = below
+
+
+def _outermost(items: Sequence[Any]) -> Sequence[Any]:
+    """The least and the greatest of a list that holds integers and nothing else, as lists of token ids do; else all of it."""
+    return (min(items), max(items)) if set(map(type, items)) == {int} else items
 
 
 Id = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain, repeat
 
 _FORWARDED = frozenset({signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2})
 _KEYBOARD = frozenset({signal.SIGINT, signal.SIGQUIT})
+_LOOKS = (0.2, 0.5, 2.0, 10.0, 60.0)
+"""Seconds between looks at the child (on Linux only, where a wait can have an end)."""
 
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
@@ -36,11 +39,16 @@ def signals_held() -> Iterator[set[signal.Signals]]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def run_child(command: Sequence[str], environment: Mapping[str, str], mask: set[signal.Signals]) -> int:
+def run_child(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    mask: set[signal.Signals],
+    look: Callable[[int], None] | None = None,
+) -> int:
     """Run `command` with our standard streams and pass signals on to it; its exit status as `os.waitstatus_to_exitcode` gives it.
 
     To be called within `signals_held`, which gives `mask`. The child is in our process group, so the terminal's Ctrl-C and
-    Ctrl-Z reach it as they would without us.
+    Ctrl-Z reach it as they would without us. `look` is called with its pid now and then while it runs, ever less often.
 
     Raises:
         OSError: the command cannot be started.
@@ -52,8 +60,12 @@ def run_child(command: Sequence[str], environment: Mapping[str, str], mask: set[
         setsigmask=mask,
         setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores them; a program expects their default
     )
+    pauses = chain(_LOOKS, repeat(_LOOKS[-1]))
     while True:
-        number, by_keyboard = _next_signal()
+        number, by_keyboard = _next_signal(next(pauses) if look else None)
+        if look and not number:
+            look(child)
+            continue
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             return os.waitstatus_to_exitcode(status)
@@ -61,11 +73,13 @@ def run_child(command: Sequence[str], environment: Mapping[str, str], mask: set[
             os.kill(child, number)
 
 
-def _next_signal() -> tuple[int, bool]:
-    """Wait for a signal; also whether the terminal sent it, and so sent it to the child as well."""
+def _next_signal(seconds: float | None) -> tuple[int, bool]:
+    """Wait for a signal; also whether the terminal sent it, and so sent it to the child as well. 0 when none came in time."""
     held = _FORWARDED | {signal.SIGCHLD}
     if sys.platform == "linux":
-        info = signal.sigwaitinfo(held)
+        info = signal.sigwaitinfo(held) if seconds is None else signal.sigtimedwait(held, seconds)
+        if info is None:
+            return 0, False
         return (
             info.si_signo,
             info.si_signo in _KEYBOARD and info.si_code > 0,

@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from stepwell.errors import DeliveryError, SettingsError
 
@@ -31,15 +32,15 @@ class Control:
     trajectory: str
     token: str
 
-    def open(self, record: Mapping[str, object]) -> None:
-        """The trajectory begins. A proxy that is just being started again is waited for, a few seconds.
+    def open(self, record: Mapping[str, object]) -> dict[str, Any]:
+        """The trajectory begins; what the proxy answers. One that is just being started again is waited for, a few seconds.
 
         Raises:
             SettingsError: no proxy listens there, or it is another installation's.
             DeliveryError: the proxy refused the record, or could not keep it.
         """
         try:
-            self._repeat("/trajectories", record, _OPEN_SECONDS, (ConnectionError,))
+            return self._repeat("/trajectories", record, _OPEN_SECONDS, (ConnectionError,))
         except ConnectionRefusedError:
             raise SettingsError(
                 f"no Stepwell proxy listens on {self.host}:{self.port}; start it with `stepwell up`, or set proxy.run_port"
@@ -50,45 +51,57 @@ class Control:
                 "set proxy.run_port to the port that `stepwell up` uses"
             ) from error
 
-    def end(self, record: Mapping[str, object]) -> None:
-        """The trajectory is over. A proxy that is just being started again is waited for, some seconds.
+    def end(self, record: Mapping[str, object]) -> dict[str, Any]:
+        """The trajectory is over; what the proxy answers. One that is just being started again is waited for, some seconds.
 
         Raises:
             DeliveryError: it could not be told; the trajectory stays open.
         """
         unreachable: _Errors = (OSError, http.client.HTTPException)
         try:
-            self._repeat("/trajectories/end", record, _RETRY_SECONDS, unreachable)
+            return self._repeat("/trajectories/end", record, _RETRY_SECONDS, unreachable)
         except unreachable as error:
             raise DeliveryError(f"the proxy on {self.host}:{self.port} is gone ({_name(error)})") from error
 
-    def _repeat(self, path: str, record: Mapping[str, object], seconds: float, passing: _Errors) -> None:
+    def get(self, path: str) -> dict[str, Any]:
+        """What the proxy says of itself: `/health`, `/hosts`.
+
+        Raises:
+            OSError: nothing answers there, or not as HTTP (`http.client.HTTPException`).
+            SettingsError: it does not take the token.
+            DeliveryError: it refused.
+        """
+        return self._ask("GET", path, None, {})
+
+    def _repeat(self, path: str, record: Mapping[str, object], seconds: float, passing: _Errors) -> dict[str, Any]:
         """Post until it is answered; errors other than `passing`, and the last after `seconds`, are raised."""
         key = uuid.uuid4().hex  # a repeated request whose first answer was lost counts once
         deadline = time.monotonic() + seconds
         while True:
             try:
-                return self._post(path, record, key)
+                headers = {"Content-Type": "application/json", "Idempotency-Key": key}
+                return self._ask("POST", path, json.dumps(record).encode(), headers)
             except passing:
                 if time.monotonic() >= deadline:
                     raise
                 time.sleep(0.25)
 
-    def _post(self, path: str, record: Mapping[str, object], key: str) -> None:
+    def _ask(self, method: str, path: str, content: bytes | None, headers: Mapping[str, str]) -> dict[str, Any]:
         credentials = base64.b64encode(f"{self.trajectory}:{self.token}".encode()).decode()
-        headers = {
-            "Proxy-Authorization": f"Basic {credentials}",
-            "Content-Type": "application/json",
-            "Idempotency-Key": key,
-        }
         connection = http.client.HTTPConnection(self.host, self.port, timeout=_TIMEOUT)
         try:
-            connection.request("POST", f"http://{self.reserved}{path}", json.dumps(record).encode(), headers)
+            credited = {"Proxy-Authorization": f"Basic {credentials}", **headers}
+            connection.request(method, f"http://{self.reserved}{path}", content, credited)
             answer = connection.getresponse()
             body = answer.read(1 << 20)
         finally:
             connection.close()
         self._check(answer.status, body)
+        try:
+            said = json.loads(body)
+        except ValueError:
+            raise http.client.HTTPException("its answer is no JSON") from None
+        return said if isinstance(said, dict) else {}
 
     def _check(self, status: int, body: bytes) -> None:
         if status < 300:

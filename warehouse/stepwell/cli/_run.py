@@ -14,6 +14,9 @@ from stepwell.cli import _options as options
 from stepwell.errors import DeliveryError, SettingsError
 
 if TYPE_CHECKING:
+    from signal import Signals
+
+    from stepwell.cli._bypass import Programs
     from stepwell.cli._control import Control
     from stepwell.cli._settings import Settings
 
@@ -30,6 +33,16 @@ def run(
     trajectory: Annotated[
         str | None, typer.Option("--trajectory", metavar="ID", help="Name of the trajectory [default: a new one]")
     ] = None,
+    policy_version: Annotated[
+        int | None,
+        typer.Option(
+            "--policy-version",
+            metavar="N",
+            help="Version of the weights that answer, for steps whose engine does not say it",
+            min=-(2**63),
+            max=2**63 - 1,
+        ),
+    ] = None,
     meta: Annotated[
         list[str] | None,
         typer.Option("--meta", metavar="KEY=VALUE", help="Kept with the trajectory as text; repeatable"),
@@ -45,7 +58,10 @@ def run(
     """
     identity = trajectory if trajectory is not None else uuid.uuid4().hex
     _check_identity(identity)
-    record = _record(identity, prompt_id=prompt, group_id=group, split=split, metadata=_metadata(meta or []) or None)
+    metadata = _metadata(meta or []) or None
+    record = _record(
+        identity, prompt_id=prompt, group_id=group, split=split, policy_version=policy_version, metadata=metadata
+    )
     from stepwell.cli._settings import load_settings
 
     raise typer.Exit(_captured(command, record, load_settings(config)))
@@ -55,22 +71,38 @@ def _captured(command: Sequence[str], record: dict[str, Any], settings: Settings
     """Open the trajectory, run the agent, end the trajectory; the exit code."""
     import os
 
-    from stepwell.cli._child import reason, run_child, shell_code, signals_held
+    from stepwell.cli._bypass import Programs, unreached, without_upstream
+    from stepwell.cli._child import signals_held
 
+    programs = Programs(command[0])
     control, environment = _prepare(record["trajectory_id"], settings, os.environ)
     with signals_held() as mask:
-        control.open(record | {"state": "open"})
+        opened = control.open(record | {"state": "open"})
+        if words := without_upstream(os.environ, opened, settings.proxy):
+            _say(words)
+        started, code, end = _run_child(command, environment, mask, programs)
         try:
-            status = run_child(command, environment, mask)
-        except OSError as error:
-            code, state, why = _not_started(command[0], error)
-        else:
-            code, state, why = shell_code(status), "failed" if status else "completed", reason(status)
-        try:
-            control.end(record | {"state": state, "reason": why})
+            ended = control.end(record | end)
         except (DeliveryError, SettingsError) as error:  # the agent's own result counts for more
+            ended = {}
             _say(f"trajectory {record['trajectory_id']} could not be ended: {error}")
+    if started and (words := unreached(ended, programs, os.environ, settings.proxy)):
+        _say(words)
     return code
+
+
+def _run_child(
+    command: Sequence[str], environment: Mapping[str, str], mask: set[Signals], programs: Programs
+) -> tuple[bool, int, dict[str, str]]:
+    """Whether the agent could be started, the exit code, and how the trajectory ends."""
+    from stepwell.cli._child import reason, run_child, shell_code
+
+    try:
+        status = run_child(command, environment, mask, programs.look)
+    except OSError as error:
+        code, why = _not_started(command[0], error)
+        return False, code, {"state": "failed", "reason": why}
+    return True, shell_code(status), {"state": "failed" if status else "completed", "reason": reason(status)}
 
 
 def _prepare(identity: str, settings: Settings, base: Mapping[str, str]) -> tuple[Control, dict[str, str]]:
@@ -121,7 +153,7 @@ def _metadata(pairs: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _not_started(program: str, error: OSError) -> tuple[int, str, str]:
+def _not_started(program: str, error: OSError) -> tuple[int, str]:
     from stepwell.cli._child import NOT_EXECUTABLE, NOT_FOUND
 
     missing = isinstance(error, FileNotFoundError)
@@ -131,7 +163,7 @@ def _not_started(program: str, error: OSError) -> tuple[int, str, str]:
     elif missing and Path(program).exists():
         words = f"{program} could not be started: the interpreter of its first line is missing"
     _say(words)
-    return NOT_FOUND if missing else NOT_EXECUTABLE, "failed", words
+    return NOT_FOUND if missing else NOT_EXECUTABLE, words
 
 
 def _say(text: str) -> None:

@@ -32,7 +32,10 @@ def openings(events: lance.LanceDataset, trajectory_ids: Iterable[str]) -> dict[
 
 
 def with_openings(steps: pa.Table, events: lance.LanceDataset) -> pa.Table:
-    """`steps` with the openings' facts where a step has none; `split` is `train` where nobody said another. `policy_version` needs `policy_label`."""
+    """`steps` with the openings' facts where a step has none; `split` is `train` where nobody said another.
+
+    Whether `policy_version` may be filled in, `policy_label` says: have both.
+    """
     names = [name for name in _NAMES if name in steps.column_names]
     if not names:
         return steps
@@ -48,8 +51,9 @@ def with_openings(steps: pa.Table, events: lance.LanceDataset) -> pa.Table:
 
 
 def _declared(steps: pa.Table, declared: pa.Array) -> pa.Array:
-    said, labels = steps["policy_version"], steps["policy_label"]
-    rows = zip(said.to_pylist(), labels.to_pylist(), declared.to_pylist(), strict=True)
+    said = steps["policy_version"]
+    labels = steps["policy_label"].to_pylist() if "policy_label" in steps.column_names else [None] * len(steps)
+    rows = zip(said.to_pylist(), labels, declared.to_pylist(), strict=True)
     return pa.array([declared_version(*row) for row in rows], said.type)
 
 

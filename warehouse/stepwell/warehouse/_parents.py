@@ -19,7 +19,7 @@ def parent_of(
     """The parent of a step of the trajectory of `memory`, and what was rewritten since.
 
     Who says it is believed: the step, then the id that the call continues. Else the deepest conversation that begins the prompt.
-    In a trajectory that was named, one that differs in nothing but its system prompt is better than none.
+    One that differs in nothing but its system prompt is better than none; that this is the trajectory was found without it.
     """
     step, keys = draft.step, draft.keys
     if step.parent_id is not None:
@@ -31,10 +31,9 @@ def parent_of(
     for said in reversed(range(len(keys.prompt))):
         if (place := memory.places.get(keys.prompt[said])) is not None:
             return place, "the history" if keys.last_answer > said else None
-    if step.trajectory_id is not None:
-        for said in reversed(range(len(keys.rest))):
-            if (place := memory.places.get(keys.rest[said])) is not None:
-                return place, "the history" if keys.last_answer > said + keys.leading else "the system prompt"
+    for said in reversed(range(len(keys.rest))):
+        if (place := memory.places.get(keys.rest[said])) is not None:
+            return place, "the history" if keys.last_answer > said + keys.leading else "the system prompt"
     return (None if draft.messages else _token_parent(draft, memory)), None
 
 
