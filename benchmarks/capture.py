@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import base64
+import gc
 import json
 import math
 import os
@@ -33,6 +34,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.proxy import ANSWER, ASK, ASK_STREAM, TOKEN, Part, certificates
 from benchmarks.traffic import ARGUMENTS, PLAIN, WIRES, Wire, exchanges, long_stream
+
 from stepwell.exchange import Exchange, parse
 from stepwell.sdk.records import Step
 
@@ -97,14 +99,21 @@ def linearity(megabytes: float) -> dict[str, float]:
     """By dialect, the slope of log time over log size at an eighth, a quarter, a half and all of so many MB."""
     sizes = [int(megabytes * 1e6 / part) for part in (8, 4, 2, 1)]
     slopes: dict[str, float] = {}
+    gc.collect()
+    gc.freeze()  # what this program holds besides would be walked through more often the longer a stream is
     for wire in {wire.name: wire for wire in reversed(WIRES)}.values():
         times = []
         for size in sizes:
             exchange = long_stream(wire, size)
-            # The least of a few: what disturbs a measurement only ever adds, and it adds most to a short one.
-            times.append(min(_seconds(exchange)[0] for _ in range(3 if size < sizes[-1] else 2)))
+            times.append(min(_from_clean(exchange) for _ in range(2)))  # what disturbs a measurement only ever adds
         slopes[wire.name] = statistics.linear_regression(list(map(math.log, sizes)), list(map(math.log, times))).slope
     return slopes
+
+
+def _from_clean(exchange: Exchange) -> float:
+    """The seconds of one parse, with nothing left over from the one before for the garbage collector to find in it."""
+    gc.collect()
+    return _seconds(exchange)[0]
 
 
 # --- an upstream that speaks HTTP/2 -----------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from benchmarks.traffic._engines import Engine, OllamaChat, OllamaGenerate
 from benchmarks.traffic._openai import Chat, Completions, Responses
 from benchmarks.traffic._vendors import Anthropic, Converse, Gemini, Invoke
 from benchmarks.traffic._wire import Wire
+
 from stepwell.exchange import Exchange, Request, Response
 
 __all__ = ["ARGUMENTS", "EVENT", "PLAIN", "WIRES", "Wire", "exchanges", "long_stream"]

@@ -12,11 +12,12 @@ Json = dict[str, Any]
 
 MODEL = "bench-1"
 PROMPT_TOKENS = 12_000
-_WORDS = (
+_SAMPLE = (
     "the test fails because session_id is None when the pool closes → so def retry(self, call): return await call() and then "
     'self._lock.release() in src/client/pool.py:118 assert reply.status == 200, "naïve" café — we should keep the order of the '
     "parts \\n and join once at the end rather than adding strings { } [ ] < > # comment import asyncio from typing import Any"
-).split(" ")
+)
+_WORDS = _SAMPLE.split(" ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,10 @@ def _turn(chance: random.Random, number: int) -> Turn:
     if number % 3:
         name, arguments = "read_file", {"path": f"src/client/part_{number}.py", "offset": number * 40, "limit": 200}
     else:
-        name, arguments = "edit_file", {"path": "src/client/pool.py", "old": _text(chance, 300), "new": _text(chance, 400)}
+        name, arguments = (
+            "edit_file",
+            {"path": "src/client/pool.py", "old": _text(chance, 300), "new": _text(chance, 400)},
+        )
     return Turn(_text(chance, 250), f"call_{chance.getrandbits(96):024x}", name, arguments, _text(chance, 1500))
 
 
@@ -58,7 +62,8 @@ TOOLS: list[Json] = [
         "parameters": {
             "type": "object",
             "properties": {
-                field: {"type": "string", "description": _text(_chance, 80)} for field in ("path", "old", "new", "pattern")
+                field: {"type": "string", "description": _text(_chance, 80)}
+                for field in ("path", "old", "new", "pattern")
             },
             "required": ["path"],
         },
@@ -75,7 +80,9 @@ CALL = Turn("".join(TEXTS), "call_0a1b2c3d4e5f60718293a4b5", "edit_file", orjson
 PLAIN = "".join(TEXTS)
 ARGUMENTS = _ARGUMENTS
 
-PROMPT = "\n".join([SYSTEM, TASK, *(f"{turn.text}\n{orjson.dumps(turn.arguments).decode()}\n{turn.result}" for turn in TURNS)])
+PROMPT = "\n".join(
+    [SYSTEM, TASK, *(f"{turn.text}\n{orjson.dumps(turn.arguments).decode()}\n{turn.result}" for turn in TURNS)]
+)
 """The conversation as one text, for the APIs that know no messages."""
 PROMPT_IDS = [_chance.randrange(150_000) for _ in range(PROMPT_TOKENS)]
 

@@ -22,7 +22,12 @@ from benchmarks.traffic._conversation import (
 )
 
 _PIECE = {"model": MODEL, "created_at": "2026-04-01T12:00:00.123456789Z"}
-_COUNTS = {"total_duration": 4_000_000_000, "prompt_eval_count": 12_000, "eval_count": 800, "eval_duration": 3_000_000_000}
+_COUNTS = {
+    "total_duration": 4_000_000_000,
+    "prompt_eval_count": 12_000,
+    "eval_count": 800,
+    "eval_duration": 3_000_000_000,
+}
 _ENDED = {"done": True, "done_reason": "stop", **_COUNTS}
 
 

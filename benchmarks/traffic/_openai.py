@@ -26,7 +26,12 @@ from benchmarks.traffic._conversation import (
 )
 
 _DONE = b"data: [DONE]\n\n"
-_CHUNK = {"id": "chatcmpl-0123456789abcdef", "created": 1760000000, "model": MODEL, "system_fingerprint": "fp_0123456789"}
+_CHUNK = {
+    "id": "chatcmpl-0123456789abcdef",
+    "created": 1760000000,
+    "model": MODEL,
+    "system_fingerprint": "fp_0123456789",
+}
 
 
 def _usage(completion: int) -> Json:
@@ -85,14 +90,14 @@ class Chat:
         logprobs = [_logprob(place, text) for place, text in zip(places, texts, strict=True)]
         return {"token_ids": [token(place)[0] for place in places], "logprobs": {"content": logprobs}}
 
-    def _chunk(self, delta: Json, texts: list[str], start: int = 0, **root: Any) -> bytes:
+    def _chunk(self, delta: Json, texts: list[str], start: int = 0, root: Json | None = None) -> bytes:
         tokens = self._tokens(texts, start) if texts else {}
         choice = {"index": 0, "delta": delta, **tokens, "finish_reason": None}
-        return event({**_CHUNK, "object": "chat.completion.chunk", "choices": [choice], **root})
+        return event({**_CHUNK, "object": "chat.completion.chunk", "choices": [choice], **(root or {})})
 
     def opening(self) -> bytes:
         ids = {"prompt_token_ids": PROMPT_IDS} if self._ids else {}
-        return self._chunk({"role": "assistant", "content": ""}, [], **ids)
+        return self._chunk({"role": "assistant", "content": ""}, [], root=ids)
 
     def said(self, place: int, text: str) -> bytes:
         return self._chunk({"content": text}, [text], place)
@@ -133,7 +138,14 @@ class Completions:
             "top_logprobs": [{text: logprob} for text, (_, logprob) in zip(texts, found, strict=True)],
         }
         ids = [id_ for id_, _ in found]
-        return {"index": 0, "text": "".join(texts), "logprobs": logprobs, "token_ids": ids, "finish_reason": None, **fields}
+        return {
+            "index": 0,
+            "text": "".join(texts),
+            "logprobs": logprobs,
+            "token_ids": ids,
+            "finish_reason": None,
+            **fields,
+        }
 
     def plain(self) -> bytes:
         choice = self._choice(TEXTS, 0, finish_reason="stop", prompt_token_ids=PROMPT_IDS)
@@ -181,7 +193,14 @@ class Responses:
     def _response(self, output: list[Json], status: str, **fields: Any) -> Json:
         asked = self.request(False)
         echoed = {name: asked[name] for name in ("instructions", "tools", "model", "store")}  # as the API does
-        return {"id": "resp_0123456789abcdef", "object": "response", "status": status, "output": output, **echoed, **fields}
+        return {
+            "id": "resp_0123456789abcdef",
+            "object": "response",
+            "status": status,
+            "output": output,
+            **echoed,
+            **fields,
+        }
 
     def _ended(self) -> Json:
         counts = {"input_tokens": PROMPT_TOKENS, "output_tokens": 800, "total_tokens": PROMPT_TOKENS + 800}
@@ -233,7 +252,13 @@ def _item(role: str, kind: str, text: str) -> Json:
 
 def _said_item(text: str) -> Json:
     content = [{"type": "output_text", "text": text, "annotations": []}]
-    return {"type": "message", "id": _TEXT_AT["item_id"], "status": "completed", "role": "assistant", "content": content}
+    return {
+        "type": "message",
+        "id": _TEXT_AT["item_id"],
+        "status": "completed",
+        "role": "assistant",
+        "content": content,
+    }
 
 
 def _call_item(arguments: str) -> Json:

@@ -120,7 +120,11 @@ class Gemini:
         return {"contents": contents, "systemInstruction": system, "tools": declared, "generationConfig": steering}
 
     def _chunk(self, parts: list[Json], **candidate: Any) -> Json:
-        counts = {"promptTokenCount": PROMPT_TOKENS, "candidatesTokenCount": 800, "totalTokenCount": PROMPT_TOKENS + 800}
+        counts = {
+            "promptTokenCount": PROMPT_TOKENS,
+            "candidatesTokenCount": 800,
+            "totalTokenCount": PROMPT_TOKENS + 800,
+        }
         found = {"content": {"role": "model", "parts": parts}, "index": 0, **candidate}
         return {"candidates": [found], "usageMetadata": counts, "modelVersion": MODEL, "responseId": "0123456789abcdef"}
 

@@ -167,3 +167,27 @@ def test_the_environment_keeps_what_is_no_setting(monkeypatch: pytest.MonkeyPatc
     }
     assert "stepwell_gateway__port" not in found
     assert "STEPWELL_PROXY__PORT" not in found
+
+
+def test_redaction_rules_reach_a_child(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write('[redact]\ncallables = ["a.b:c"]\n[[redact.rules]]\nname = "keys"\npattern = \'sk-\\w+ "\'\n')
+    found = load_settings()
+    for name, value in found.environment({}).items():
+        monkeypatch.setenv(name, value)
+    assert load_settings().redact == found.redact
+    assert (found.redact.rules[0].pattern, found.redact.rules[0].replace) == ('sk-\\w+ "', "[redacted]")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[[redact.rules]]\npattern = "(secret"\n', r"redact\.rules\[0\]\.pattern' in stepwell\.toml: is no regular"),
+        ('[redact]\ncallables = ["nothing"]\n', r"redact\.callables\[0\].*package\.module:function"),
+        ('[[redact.rules]]\npattern = "act"\n', "rule 1 matches its own replacement"),
+    ],
+)
+def test_a_bad_redaction_rule_is_said_without_the_pattern(place: Path, text: str, words: str) -> None:
+    write(text)
+    with pytest.raises(SettingsError, match=words) as caught:
+        load_settings()
+    assert "(secret" not in str(caught.value)

@@ -130,14 +130,14 @@ def test_prompts_of_token_ids() -> None:
     assert bare.prompt_ids is None and not bare.trainable
 
 
-def test_usage_checks_the_ids_of_a_single_choice_only() -> None:
+def test_usage_checks_the_ids() -> None:
     usage = {"completion_tokens": 3}
     (step,) = steps(answer({"token_ids": [5]}, usage=usage), {"prompt": [1]})
     assert step.untrainable_reason == "1 token ids came for 3 completion tokens"
     assert steps(answer({"token_ids": [5]}, usage=usage), {"prompt": [1], "best_of": 3})[0].trainable
-    assert all(
-        step.trainable for step in steps(answer({"token_ids": [5]}, {"token_ids": [6]}, usage=usage), {"prompt": [1]})
-    )
+    for ids, reason in (([6, 7], None), ([6], "2 token ids came for 3 completion tokens of 2 choices")):
+        both = steps(answer({"token_ids": [5]}, {"token_ids": ids}, usage=usage), {"prompt": [1]})
+        assert [step.untrainable_reason for step in both] == [reason, reason]
 
 
 def test_a_stream_is_joined() -> None:

@@ -72,7 +72,7 @@ def test_the_fields_of_a_generation() -> None:
 
 @pytest.mark.parametrize("body", [b"", b" \n", b"<html>", b"[]", b"5\n5", b"{}", b'{"model": "q"}', b'{"message": 5}',
                                   b'{"message": {"content": 5}}', b'{"message": {"tool_calls": 5}}',
-                                  b'{"message": {}}\n{"mess', b'{"response": "a", "done": false}'])  # fmt: skip
+                                  b'{"message": {}}\n{"mess\n', b'{"response": "a", "done": false}'])  # fmt: skip
 def test_a_whole_answer_that_is_none_is_unparseable(body: bytes) -> None:
     with pytest.raises(Unparseable):
         read(body)

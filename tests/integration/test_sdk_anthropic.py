@@ -49,7 +49,10 @@ def test_a_stream(agent: Site, client: Anthropic, piece: int | None) -> None:
     with client.messages.stream(model="claude-x", max_tokens=500, messages=say("hallo"), tools=TOOLS) as stream:
         assert "".join(stream.text_stream) == TEXT
         answer = stream.get_final_message()
-    assert [block.input for block in answer.content if block.type == "tool_use"] == [{"ort": "Zürich 🏔"}, {"ort": "東京"}]
+    assert [block.input for block in answer.content if block.type == "tool_use"] == [
+        {"ort": "Zürich 🏔"},
+        {"ort": "東京"},
+    ]
     assert answer.stop_reason == "tool_use"
     (call,), (row,) = agent.calls, agent.rows(1)
     assert call.stream

@@ -72,7 +72,8 @@ def test_tools_and_what_follows_them(agent: Site, client: ollama.Client) -> None
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_prompt(agent: Site, client: ollama.Client, stream: bool) -> None:
     agent.script(Reply(TEXT))
-    answer: Any = client.generate("llama-x", "hallo", system="Sei kurz.", stream=stream)
+    generate: Any = client.generate
+    answer = generate("llama-x", "hallo", system="Sei kurz.", stream=stream)
     assert ("".join(chunk.response for chunk in answer) if stream else answer.response) == TEXT
     (call,), (row,) = agent.calls, agent.rows(1)
     assert call.dialect == "ollama.generate"

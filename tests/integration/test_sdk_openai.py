@@ -122,7 +122,8 @@ def test_turns_on_a_socket(agent: Site, client: OpenAI) -> None:
     with client.responses.connect() as socket:
 
         def ask(**fields: Any) -> Any:
-            socket.send({"type": "response.create", "model": "m", "tools": TOOLS, **fields})  # type: ignore[misc]
+            create: Any = {"type": "response.create", "model": "m", "tools": TOOLS, **fields}
+            socket.send(create)
             return next(event.response for event in socket if event.type == "response.completed")
 
         warm = ask(input=[], instructions=None, generate=False)

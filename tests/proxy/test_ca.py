@@ -1,25 +1,18 @@
-"""The installation's authority and the trust bundles."""
+"""The installation's authority."""
 
 from __future__ import annotations
 
-import re
-import ssl
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
-import certifi
 import pytest
 from cryptography import x509
 
 from stepwell.errors import SettingsError
-from stepwell.proxy import _ca, ensure_ca, trust_bundle
-from stepwell.testing import ThrowawayCA
-
-
-def _count(path: Path) -> int:
-    return len(re.findall("BEGIN CERTIFICATE", path.read_text()))
+from stepwell.proxy import ProxyConfig, _ca, ensure_ca, look_at_ca
 
 
 def test_the_key_is_private_and_the_authority_lives_a_year(tmp_path: Path) -> None:
@@ -69,27 +62,56 @@ def test_processes_that_start_at_once_agree(tmp_path: Path) -> None:
     assert len(told) == 1 and "BEGIN CERTIFICATE" in told.pop()
 
 
-def test_the_bundle_holds_public_own_named_and_extra_authorities(tmp_path: Path) -> None:
-    named, extra = tmp_path / "named.pem", tmp_path / "extra.pem"
-    named.write_bytes(ThrowawayCA("named").pem)
-    extra.write_bytes(ThrowawayCA("extra").pem)
-    public = _count(Path(certifi.where()))
-    assert _count(trust_bundle(tmp_path)) == public + 1
-    bundle = trust_bundle(tmp_path, [extra], environ={"SSL_CERT_FILE": str(named), "NODE_EXTRA_CA_CERTS": str(named)})
-    assert _count(bundle) == public + 3
-    ssl.create_default_context(cafile=str(bundle))
-    # Inside a `stepwell run` the environment names such a bundle already.
-    assert trust_bundle(tmp_path, environ={"SSL_CERT_FILE": str(bundle)}) == bundle
+def config(*hosts: str, **more: Any) -> ProxyConfig:
+    return ProxyConfig(hosts=hosts, **more)
 
 
-def test_the_proxy_does_not_trust_its_own_authority_upstream(tmp_path: Path) -> None:
-    own = ensure_ca(tmp_path).read_text().strip()
-    nested = trust_bundle(tmp_path)
-    assert own in nested.read_text()
-    assert own not in _ca.upstream_bundle(tmp_path, environ={"SSL_CERT_FILE": str(nested)}).read_text()
+def test_it_is_made_for_the_hosts_of_the_settings(tmp_path: Path) -> None:
+    ensure_ca(tmp_path, config("api.openai.com", "*.openai.azure.com"))
+    found = look_at_ca(tmp_path)
+    assert found is not None and found.names == frozenset({"api.openai.com", "openai.azure.com"})
+    assert found.key_mode == 0o600
+    loaded = x509.load_pem_x509_certificate(found.certificate.read_bytes())
+    assert loaded.extensions.get_extension_for_class(x509.NameConstraints).critical
 
 
-def test_files_that_cannot_be_used(tmp_path: Path) -> None:
-    assert trust_bundle(tmp_path, environ={"SSL_CERT_FILE": str(tmp_path / "absent")}) == trust_bundle(tmp_path)
-    with pytest.raises(SettingsError, match=r"absent.* routes"):
-        trust_bundle(tmp_path, [tmp_path / "absent"])
+def test_it_stays_while_what_it_permits_is_enough(tmp_path: Path) -> None:
+    first = ensure_ca(tmp_path, config("openai.com")).read_bytes()
+    assert ensure_ca(tmp_path, config("api.openai.com"), adapt=True).read_bytes() == first
+    assert ensure_ca(tmp_path, config("llm.example")).read_bytes() == first  # whoever only uses it changes nothing
+
+
+def test_more_hosts_are_a_new_certificate_of_the_same_key(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    first = x509.load_pem_x509_certificate(ensure_ca(tmp_path, config("api.openai.com")).read_bytes())
+    ensure_ca(tmp_path, config("llm.example"), adapt=True)
+    again = x509.load_pem_x509_certificate(ensure_ca(tmp_path).read_bytes())
+    assert again.public_key() == first.public_key() and again.subject == first.subject
+    assert again.serial_number != first.serial_number
+    found = look_at_ca(tmp_path)
+    assert found is not None and found.names == frozenset({"api.openai.com", "llm.example"})
+    assert "certificate has changed" in caplog.text and "stepwell ca" in caplog.text
+    assert found.certificate.with_name("mitmproxy-ca.pem").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_limit_comes_and_goes_with_the_setting(tmp_path: Path) -> None:
+    def names(**more: Any) -> frozenset[str] | None:
+        ensure_ca(tmp_path, config("llm.example", **more), adapt=True)
+        found = look_at_ca(tmp_path)
+        assert found is not None
+        return found.names
+
+    assert names(ca_name_constraints=False) is None
+    assert names() == frozenset({"llm.example"})
+    assert names(ca_name_constraints=False) is None
+
+
+def test_looking_makes_nothing(tmp_path: Path) -> None:
+    assert look_at_ca(tmp_path) is None
+    assert not any(tmp_path.iterdir())
+    ensure_ca(tmp_path).write_text("damaged")
+    with pytest.raises(SettingsError, match="cannot be read"):
+        look_at_ca(tmp_path)
+    other = ensure_ca(tmp_path / "other")
+    ensure_ca(tmp_path).write_bytes(other.read_bytes())
+    with pytest.raises(SettingsError, match="is not the certificate of"):
+        look_at_ca(tmp_path)

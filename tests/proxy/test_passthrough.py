@@ -26,6 +26,16 @@ def test_the_client_sees_the_upstreams_own_certificate(proxy: RunningProxy, star
     assert not any(b"127.0.0.1" in record.head for record in recorded)
 
 
+def test_a_name_in_the_handshake_is_enough_whatever_the_tunnel_is_to(proxy: RunningProxy) -> None:
+    """`alias.example` is no host that the certificate authority may vouch for."""
+    for host in ("alias.example", "10.1.2.3", "localhost"):
+        with socket.create_connection(("127.0.0.1", proxy.ports["port"]), timeout=20) as raw:
+            raw.sendall(f"CONNECT {host}:443 HTTP/1.1\r\n\r\n".encode())
+            assert b" 200 " in raw.recv(1000)
+            with proxy.context.wrap_socket(raw, server_hostname="localhost") as secure:
+                assert dict(secure.getpeercert() or {})["subjectAltName"] == (("DNS", "localhost"),)
+
+
 def test_a_tunnel_of_something_else_than_tls(proxy: RunningProxy) -> None:
     """What looks like HTTP and is none must pass byte for byte."""
     said = b"GET odd\x00 protocol\r\n\r\n"

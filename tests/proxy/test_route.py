@@ -122,7 +122,7 @@ def test_a_bomb_is_not_inflated() -> None:
 def test_an_engine_that_is_asked_by_headers() -> None:
     request = _request(json.dumps({**ASK, "stream": True}).encode())
     parsed = json_body(request)
-    assert parsed is not None
+    assert parsed is not None and CHAT is not None
     assert add_flags(request, parsed, "sglang", CHAT) == (
         "logprobs",
         "x-sglext-return-input-ids",

@@ -81,6 +81,10 @@ def test_arrays_of_every_library_give_plain_numbers() -> None:
         ({**TOKENS, "metadata": {"a": object()}}, "metadata"),
         ({**TOKENS, "metadata": {"a": 2**64}}, "metadata"),
         ({**TOKENS, "metadata": {"a": -(2**63) - 1}}, "metadata"),
+        ({**TOKENS, "metadata": {"a": [*range(100), 2**64]}}, "metadata"),
+        ({**TOKENS, "metadata": {"a": [-(2**63) - 1, *range(100)]}}, "metadata"),
+        ({**TOKENS, "metadata": {"a": [*"many words " * 10, 2**64]}}, "metadata"),
+        ({**TOKENS, "metadata": {"a": [*([],) * 100, nested(MAX_DEPTH)]}}, "metadata"),
         ({**TOKENS, "metadata": {"a": nested(MAX_DEPTH)}}, "metadata"),
         ({**TEXT, "messages": [{"role": "user", "content": nested(100_000)}]}, "messages"),
         ({**TOKENS, "untrainable_reason": "\ud800"}, "untrainable_reason"),
@@ -93,7 +97,8 @@ def test_a_bad_step_is_refused_by_the_fields_name(fields: dict[str, Any], field:
 
 
 def test_what_is_at_the_limits_is_taken() -> None:
-    metadata = {"big": 2**64 - 1, "small": -(2**63), "deep": nested(MAX_DEPTH - 2), "none": None}
+    many = [-(2**63), *range(100), 2**64 - 1]
+    metadata = {"big": 2**64 - 1, "small": -(2**63), "many": many, "deep": nested(MAX_DEPTH - 1), "none": None}
     step = checked(Step, {**TOKENS, "metadata": metadata, "policy_version": -(2**63)})
     assert step.metadata == metadata
     assert checked(Step, json.loads(step.model_dump_json(exclude_none=True))) == step

@@ -11,7 +11,7 @@ import httpx2
 
 from stepwell.exchange import Exchange, Request, Response, parse
 from stepwell.sdk.records import Step
-from stepwell.testing import LoggedCall, Reply, ScriptedApp
+from stepwell.testing import LoggedCall, Reply, Script, ScriptedApp
 
 _CONTENTS = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 _MESSAGES = {"messages": [{"role": "user", "content": "hi"}]}
@@ -72,9 +72,9 @@ class Answered:
         return step
 
 
-def ask(way: Way, reply: Reply, **more: Any) -> Answered:
+def ask(way: Way, reply: Reply | Script, **more: Any) -> Answered:
     """Ask in one way, with more fields in the body."""
-    app = ScriptedApp(lambda _: reply)
+    app = ScriptedApp(reply if callable(reply) else lambda _: reply)
 
     async def post() -> httpx2.Response:
         transport = httpx2.ASGITransport(app=app.asgi)

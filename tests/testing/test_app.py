@@ -99,3 +99,11 @@ def test_headers_are_logged_as_received(serve: Callable[..., ScriptedServer]) ->
     httpx2.post(server.base_url + "/chat/completions", json={"messages": USER}, headers=headers)
     received = server.calls[0].headers
     assert [pair for pair in received if pair in headers] == headers
+
+
+async def test_many_requests_of_one_task_in_process() -> None:
+    app = ScriptedApp(lambda call: Reply("ok"))
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app.asgi), base_url="http://engine") as client:
+        for _ in range(5):
+            assert (await client.post("/v1/chat/completions", json={"messages": USER})).status_code == 200
+    assert [call.delivered for call in app.log.snapshot()] == [True] * 5

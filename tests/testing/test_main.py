@@ -77,3 +77,14 @@ def test_a_script_that_is_not_there(spec: str, capsys: pytest.CaptureFixture[str
         load_script(spec)
     assert main(["--script", spec]) == 2
     assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_sockets_can_be_refused(spawn: Spawn) -> None:
+    _, ready = spawn("--plain", "--no-sockets")
+    upgrade = {
+        "connection": "Upgrade",
+        "upgrade": "websocket",
+        "sec-websocket-version": "13",
+        "sec-websocket-key": "AAAAAAAAAAAAAAAAAAAAAA==",
+    }
+    assert httpx2.get(f"http://127.0.0.1:{ready['port']}/v1/responses", headers=upgrade).status_code == 426

@@ -18,7 +18,7 @@ from stepwell.errors import SettingsError
 from stepwell.exchange import Request, Response, request_entry, response_entry
 from stepwell.sdk.records import Step
 from stepwell.spool import Record
-from stepwell.warehouse import Ingest, RedactConfig, Warehouse
+from stepwell.warehouse import Ingest, IngestConfig, RedactConfig, Warehouse, run_ingest
 from stepwell.warehouse._parse import Parsed, parse_record
 from stepwell.warehouse._redact import Names, RedactionFailed, Redactor
 
@@ -64,6 +64,13 @@ def test_a_callable_that_is_not_there_is_refused() -> None:
         rules(callables=["absent_package:f"])
     with pytest.raises(SettingsError, match="is no function"):
         rules(callables=["sys:maxsize"])
+
+
+def test_ingest_does_not_start_with_a_rule_that_cannot_work(local: Any, tmp_path: Path) -> None:
+    config = RedactConfig(callables=("absent_package:f",))
+    options: dict[str, Any] = {"warehouse": local.uri, "storage_options": {}, "ready": lambda _: None}
+    with pytest.raises(SettingsError, match="absent_package:f cannot be imported"):
+        run_ingest(IngestConfig(), data=tmp_path, redact=config, **options)
 
 
 def test_the_replacement_is_put_in_as_it_stands() -> None:

@@ -43,14 +43,14 @@ class StreamedChoice:
                 self._fields[key] = value
 
     def _add_delta(self, delta: object) -> None:
-        if not isinstance(delta, Mapping):
+        if not isinstance(delta, dict):
             raise Unparseable("a choice's delta is no object")
         if delta:
             self._deltas = self._deltas or MessageDeltas()
             self._deltas.add(delta)
 
     def _add_logprobs(self, logprobs: object) -> None:
-        for name, entries in logprobs.items() if isinstance(logprobs, Mapping) else ():
+        for name, entries in logprobs.items() if isinstance(logprobs, dict) else ():
             if isinstance(entries, list):
                 self._logprobs.setdefault(name, []).extend(entries)
 

@@ -15,7 +15,6 @@ from stepwell.exchange._dialect import Unparseable
 from stepwell.exchange._raw import Response, header
 from stepwell.exchange._sse import Event, looks_like_events, parse_events
 
-
 _OWN = ("choices", "error")
 """A chunk's fields that are none of the root's."""
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from stepwell.exchange._generation import Tokens
+from stepwell.exchange._generation import Choice, Tokens
 
 _NAMED = "token_id:"
 _TOKEN_ID = re.compile(rf"{_NAMED}([0-9]{{1,10}})")
@@ -38,6 +39,16 @@ def tokens_of(root: Mapping[str, Any], choice: Mapping[str, Any], completion_tok
         return Tokens(prompt_ids, response_ids, None, missing)
     logprobs, problem = _logprobs(entries, response_ids)
     return Tokens(prompt_ids, response_ids, logprobs, problem)
+
+
+def check_together(choices: Sequence[Choice], completion_tokens: int | None) -> None:
+    """Usage counts the tokens of several choices together: of ids that are missing nobody knows whose they were."""
+    came = [len(choice.tokens.response_ids) for choice in choices if choice.tokens.response_ids is not None]
+    if completion_tokens is None or len(came) != len(choices) or len(came) < 2 or sum(came) == completion_tokens:
+        return
+    missing = f"{sum(came)} token ids came for {completion_tokens} completion tokens of {len(came)} choices"
+    for choice in choices:
+        choice.tokens = replace(choice.tokens, problem=choice.tokens.problem or missing)
 
 
 def left_over(choice: Mapping[str, Any], tokens: Tokens) -> dict[str, Any]:

@@ -8,9 +8,10 @@ from typing import Any
 
 from stepwell.exchange._body import request_object
 from stepwell.exchange._chat_reply import Reply, read_reply
+from stepwell.exchange._chat_tokens import check_together
 from stepwell.exchange._completions_prompts import Prompt, grouped, prompts_of
 from stepwell.exchange._completions_rebuild import answer_body, request_body
-from stepwell.exchange._completions_reply import answer_of_reply, choice_of
+from stepwell.exchange._completions_reply import answer_of_reply, choice_of, counted_tokens
 from stepwell.exchange._dialect import Unparseable
 from stepwell.exchange._generation import Answer, Asked, Choice, steps_of
 from stepwell.exchange._openai_chat import deployment_of
@@ -49,11 +50,14 @@ class OpenAICompletions:
         asked = _asked(exchange, body)
         reply = read_reply(exchange.response)
         groups = grouped(reply.choices, len(prompts), body.get("n"))
+        answers = [_answer(reply, body, prompt, indices) for prompt, indices in zip(prompts, groups, strict=True)]
+        if body.get("best_of") in (None, 1):
+            check_together([choice for answer in answers for choice in answer.choices], counted_tokens(reply))
         steps: list[Step] = []
-        for place, (prompt, indices) in enumerate(zip(prompts, groups, strict=True)):
+        for place, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
             own = {"prompt_index": place} if len(prompts) > 1 else {}
             said = replace(asked, messages=[prompt.message(suffix)], extra={**asked.extra, **own})
-            steps += steps_of(exchange, said, _answer(reply, body, prompt, indices))
+            steps += steps_of(exchange, said, answer)
         return steps
 
     def request_of(self, step: Step) -> dict[str, Any]:

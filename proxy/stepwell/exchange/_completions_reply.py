@@ -37,9 +37,7 @@ def choice_of(reply: Reply, index: int, prompt_ids: list[int] | None, echoed: st
     """One choice. `echoed`: the prompt's text where the answer repeats it; `counted`: usage counts this choice alone."""
     choice = reply.choices[index]
     finish_reason = choice.get("finish_reason") or None
-    usage = reply.root.get("usage")
-    count = usage.get("completion_tokens") if counted and isinstance(usage, Mapping) else None
-    tokens = _tokens(reply.root, choice, prompt_ids, count if type(count) is int else None)
+    tokens = _tokens(reply.root, choice, prompt_ids, counted_tokens(reply) if counted else None)
     version, label = policy_of(reply.root, choice)
     kept = {key: value for key, value in choice.items() if key not in _MODELLED and value is not None}
     return Choice(
@@ -53,6 +51,13 @@ def choice_of(reply: Reply, index: int, prompt_ids: list[int] | None, echoed: st
         policy_label=label,
         extra={**kept, **left_over(choice, tokens)},
     )
+
+
+def counted_tokens(reply: Reply) -> int | None:
+    """How many tokens usage counts, of all choices together."""
+    usage = reply.root.get("usage")
+    count = usage.get("completion_tokens") if isinstance(usage, Mapping) else None
+    return count if type(count) is int else None
 
 
 def _message(choice: Mapping[str, Any], echoed: str) -> Message:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import orjson
@@ -75,7 +74,7 @@ def _output(item: object) -> dict[str, Any]:
 
 
 def _streamed(body: bytes, whole: bool) -> Outputs:
-    outputs, pieces, done = Outputs(), dict[int, list[dict[str, Any]]](), False
+    outputs, runs, done = Outputs(), dict[int, _Run](), False
     for event in parse_events(body):
         if event.data.strip() == b"[DONE]":
             done = True
@@ -94,27 +93,30 @@ def _streamed(body: bytes, whole: bool) -> Outputs:
             outputs.error = value["error"]
             continue
         try:
-            _add_event(outputs, pieces, value)
+            _add_event(outputs, runs, value)
         except Unparseable:
             if whole:
                 raise
             break  # what came before stands
-    if whole and not pieces and outputs.error is None:
+    if whole and not runs and outputs.error is None:
         raise Unparseable("the event stream holds no output")
-    outputs.items = {index: _joined(run) for index, run in pieces.items()}
+    outputs.items = {index: run.whole() for index, run in runs.items()}
     ended = [ends(item) for item in outputs.items.values()]
     outputs.terminated = done or bool(ended and all(ended))
     return outputs
 
 
-def _add_event(outputs: Outputs, pieces: dict[int, list[dict[str, Any]]], value: dict[str, Any]) -> None:
+def _add_event(outputs: Outputs, runs: dict[int, _Run], value: dict[str, Any]) -> None:
     choices = value.get("choices")
     if isinstance(choices, list):
         outputs.root |= {key: inner for key, inner in value.items() if key != "choices" and inner is not None}
     for place, item in enumerate(choices if isinstance(choices, list) else [value]):
         output = _output(item)
         index = output.get("index")
-        pieces.setdefault(index if type(index) is int else place, []).append(output)
+        index = index if type(index) is int else place
+        if index not in runs:
+            runs[index] = _Run()
+        runs[index].add(output)
 
 
 def ends(item: Mapping[str, Any]) -> bool:
@@ -127,40 +129,60 @@ def meta_of(item: Mapping[str, Any]) -> Mapping[str, Any]:
     return meta if isinstance(meta, Mapping) else {}
 
 
-def _joined(run: list[dict[str, Any]]) -> dict[str, Any]:
-    if len(run) == 1 or _is_cumulative(run):
-        return run[-1]
-    whole = {key: value for item in run for key, value in item.items() if value is not None}
-    for name in TEXTS:
-        if name in whole:
-            whole[name] = "".join(text for item in run if isinstance(text := item.get(name), str))
-    for name in _LISTS:
-        if name in whole:
-            whole[name] = [inner for item in run for inner in _listed(item.get(name))]
-    if logprobs := [entry for item in run for entry in _content(item.get("logprobs"))]:
-        whole["logprobs"] = {"content": logprobs}
-    if meta := dict(meta_of(whole)):
-        whole["meta_info"] = {**meta, **{name: _of_all(run, name) for name in _META_LISTS if name in meta}}
-    return whole
+class _Run:
+    """The pieces of one output. Only what grows is kept of each: a long stream is not held a second time as objects."""
 
+    def __init__(self) -> None:
+        self._count = 0
+        self._last: dict[str, Any] = {}
+        self._fields: dict[str, Any] = {}
+        self._texts: dict[str, list[str]] = {name: [] for name in TEXTS}
+        self._lists: dict[str, list[Any]] = {name: [] for name in (*_LISTS, *_META_LISTS, "logprobs")}
+        self._text, self._grows = "", True
 
-def _of_all(run: list[dict[str, Any]], name: str) -> list[Any]:
-    """A list of SGLang's `meta_info`: servers that send new text only have sent these whole, or new ones only, by version."""
-    last = _listed(meta_of(run[-1]).get(name))
-    if len(last) == meta_of(run[-1]).get("completion_tokens"):
-        return last
-    return [inner for item in run for inner in _listed(meta_of(item).get(name))]
+    def add(self, item: dict[str, Any]) -> None:
+        self._count, self._last = self._count + 1, item
+        for key, value in item.items():
+            if value is None:
+                continue
+            self._fields[key] = value
+            if key in _LISTS:
+                self._lists[key].extend(_listed(value))
+            elif key in TEXTS and isinstance(value, str):
+                self._texts[key].append(value)
+            elif key == "logprobs":
+                self._lists[key].extend(_content(value))
+        for name in _META_LISTS if "meta_info" in item else ():
+            self._lists[name].extend(_listed(meta_of(item).get(name)))
+        text, before = item.get("text"), self._text
+        self._text = text if isinstance(text, str) else ""
+        self._grows = self._grows and self._text.startswith(before)
 
+    def whole(self) -> dict[str, Any]:
+        """The output so far, in the form of a plain one."""
+        if self._count == 1 or self._is_cumulative():
+            return self._last
+        whole = dict(self._fields)
+        whole |= {name: "".join(texts) for name, texts in self._texts.items() if name in whole}
+        whole |= {name: self._lists[name] for name in _LISTS if name in whole}
+        if logprobs := self._lists["logprobs"]:
+            whole["logprobs"] = {"content": logprobs}
+        if meta := dict(meta_of(whole)):
+            whole["meta_info"] = {**meta, **{name: self._of_all(name) for name in _META_LISTS if name in meta}}
+        return whole
 
-def _is_cumulative(run: list[dict[str, Any]]) -> bool:
-    """Whether each of SGLang's events has everything so far. Its count of tokens says so; without ids, the texts do."""
-    if not meta_of(run[-1]):
-        return False
-    count, ids = meta_of(run[-1]).get("completion_tokens"), run[-1].get("output_ids")
-    if isinstance(ids, list) and type(count) is int:
-        return len(ids) == count
-    texts = [text if isinstance(text := item.get("text"), str) else "" for item in run]
-    return all(later.startswith(earlier) for earlier, later in pairwise(texts))
+    def _of_all(self, name: str) -> list[Any]:
+        """A list of SGLang's `meta_info`: servers that send new text only have sent these whole, or new ones only, by version."""
+        meta = meta_of(self._last)
+        last = _listed(meta.get(name))
+        return last if len(last) == meta.get("completion_tokens") else self._lists[name]
+
+    def _is_cumulative(self) -> bool:
+        """Whether each of SGLang's events has everything so far. Its count of tokens says so; without ids, the texts do."""
+        meta, ids = meta_of(self._last), self._last.get("output_ids")
+        if meta and isinstance(ids, list) and type(count := meta.get("completion_tokens")) is int:
+            return len(ids) == count
+        return bool(meta) and self._grows
 
 
 def _content(logprobs: object) -> list[Any]:

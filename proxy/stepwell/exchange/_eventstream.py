@@ -19,6 +19,7 @@ MAX_PAYLOAD = 24 << 20
 """Most bytes of one message's payload."""
 
 HeaderValue = bool | int | bytes | str | UUID
+_Headers = Mapping[str, HeaderValue]
 
 _PRELUDE = struct.Struct(">III")
 _CRC = struct.Struct(">I")
@@ -63,7 +64,7 @@ def read_frames(body: bytes) -> Frames:
     found = Frames()
     view = memoryview(body)
     start = 0
-    known: dict[bytes, dict[str, HeaderValue]] = {}  # nearly every message of a stream has the headers of the one before
+    known: dict[bytes, _Headers] = {}  # nearly every message of a stream has the headers of the one before
     try:
         while len(body) - start >= _PRELUDE.size:
             size, headers_size = _prelude(view, start)
@@ -100,7 +101,7 @@ def _prelude(view: memoryview, start: int) -> tuple[int, int]:
     return size, headers_size
 
 
-def _message(view: memoryview, headers_size: int, known: dict[bytes, dict[str, HeaderValue]]) -> Frame:
+def _message(view: memoryview, headers_size: int, known: dict[bytes, _Headers]) -> Frame:
     end = len(view) - _CRC.size
     (crc,) = _CRC.unpack_from(view, end)
     if crc32(view[:end]) != crc:

@@ -11,7 +11,7 @@ from stepwell.exchange._body import is_whole, loosely
 from stepwell.exchange._dialect import Unparseable
 from stepwell.exchange._gemini_deltas import CandidateDeltas
 from stepwell.exchange._gemini_messages import canonical_content
-from stepwell.exchange._gemini_stream import cut_array, event_objects
+from stepwell.exchange._gemini_stream import cut_array, event_objects, is_open
 from stepwell.exchange._gemini_words import block_reason, finish_reason, number, spelled
 from stepwell.exchange._generation import Answer, Choice
 from stepwell.exchange._raw import Response, header
@@ -39,10 +39,10 @@ def read_answer(response: Response, *, vertex: bool) -> Answer:
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
+        if body.startswith(b"[") and (not whole or is_open(body)):
+            return _streamed(cut_array(body), whole, vertex)
         if whole:
             raise Unparseable(f"the response is no JSON: {error}") from None
-        if body.startswith(b"["):
-            return _streamed(cut_array(body), whole, vertex)
         return Answer(extra={"partial_body": body.decode(errors="replace")})
     return _streamed(iter(value), whole, vertex) if isinstance(value, list) else _plain(value, vertex)
 

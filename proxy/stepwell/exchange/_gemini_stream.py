@@ -24,6 +24,14 @@ def cut_array(body: bytes) -> Iterator[Any]:
             return
 
 
+def is_open(body: bytes) -> bool:
+    """Whether a JSON array, or something in it, was begun and never closed: a server that stops ends its transfer in order."""
+    depth = 0
+    for token in _TOKEN.finditer(body):
+        depth += (token[0] in (b"{", b"[")) - (token[0] in (b"}", b"]"))
+    return depth > 0
+
+
 def elements(body: bytes) -> Iterator[bytes]:
     """The objects and arrays in a JSON array of which only the beginning is there, each as its own bytes; in linear time."""
     depth = start = 0

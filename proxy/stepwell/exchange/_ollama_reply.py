@@ -68,16 +68,20 @@ def _objects(body: bytes, whole: bool) -> Iterator[dict[str, Any]]:
 
 
 def _lines(body: bytes, whole: bool) -> Iterator[Any]:
-    for line in body.splitlines():  # on bytes: exactly LF, CRLF and CR
+    before = False
+    for line in body.splitlines(keepends=True):  # on bytes: exactly LF, CRLF and CR
         if not line.strip():
             continue
         try:
             value = orjson.loads(line)
         except orjson.JSONDecodeError as error:
-            if whole:
+            if whole and (
+                line.endswith((b"\n", b"\r")) or not before
+            ):  # else the server stopped in the middle of a line
                 raise Unparseable(f"a line of the response is no JSON: {error}") from None
             return
         yield value
+        before = True
 
 
 def _add(pieces: _Pieces, value: dict[str, Any], generate: bool) -> None:

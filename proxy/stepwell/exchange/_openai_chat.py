@@ -12,7 +12,7 @@ from stepwell.exchange._canonical import Message
 from stepwell.exchange._chat_messages import canonical_message, canonical_messages
 from stepwell.exchange._chat_rebuild import answer_body, request_body
 from stepwell.exchange._chat_reply import Reply, read_reply
-from stepwell.exchange._chat_tokens import left_over, policy_of, tokens_of
+from stepwell.exchange._chat_tokens import check_together, left_over, policy_of, tokens_of
 from stepwell.exchange._dialect import Unparseable
 from stepwell.exchange._generation import Answer, Asked, Choice, steps_of
 from stepwell.exchange._raw import Exchange
@@ -96,7 +96,10 @@ def deployment_of(url: str) -> str | None:
 
 
 def _answer(reply: Reply) -> Answer:
-    choices = [_choice(reply, reply.choices[index]) for index in sorted(reply.choices)]
+    counted = _completion_tokens(reply)
+    alone = counted if len(reply.choices) == 1 else None
+    choices = [_choice(reply, reply.choices[index], alone) for index in sorted(reply.choices)]
+    check_together(choices, counted)
     return Answer(
         choices=choices,
         model=reply.root.get("model"),
@@ -120,10 +123,10 @@ def _root_extra(root: Mapping[str, Any], choices: Sequence[Choice]) -> dict[str,
     return extra
 
 
-def _choice(reply: Reply, choice: dict[str, Any]) -> Choice:
+def _choice(reply: Reply, choice: dict[str, Any], completion_tokens: int | None) -> Choice:
     finish_reason = choice.get("finish_reason") or None
     version, label = policy_of(reply.root, choice)
-    tokens = tokens_of(reply.root, choice, _completion_tokens(reply))
+    tokens = tokens_of(reply.root, choice, completion_tokens)
     kept = {key: value for key, value in choice.items() if key not in _MODELLED_CHOICE and value is not None}
     return Choice(
         message=_message(choice["message"]),
@@ -152,9 +155,7 @@ def _usage(reply: Reply) -> Any:
 
 
 def _completion_tokens(reply: Reply) -> int | None:
-    """Usage counts all choices together: only of a single one is the number its own."""
+    """How many tokens usage counts, of all choices together."""
     usage = _usage(reply)
-    if len(reply.choices) != 1 or not isinstance(usage, Mapping):
-        return None
-    tokens = usage.get("completion_tokens")
+    tokens = usage.get("completion_tokens") if isinstance(usage, Mapping) else None
     return tokens if type(tokens) is int else None

@@ -21,20 +21,25 @@ from stepwell.errors import MissingExtra
 from stepwell.proxy._config import CONTROL_HOST, ProxyConfig, Route
 
 if TYPE_CHECKING:
-    from stepwell.proxy._ca import ensure_ca, trust_bundle
+    from stepwell.proxy._ca import ensure_ca, look_at_ca
+    from stepwell.proxy._ca_bundle import trust_bundle
     from stepwell.proxy._process import run_proxy
 
-__all__ = ["CONTROL_HOST", "ProxyConfig", "Route", "ensure_ca", "run_proxy", "trust_bundle"]
+__all__ = ["CONTROL_HOST", "ProxyConfig", "Route", "ensure_ca", "look_at_ca", "run_proxy", "trust_bundle"]
 
 _EXTRA = {"certifi", "cryptography", "mitmproxy", "orjson", "brotli", "zstandard", "OpenSSL"}
 
 
 def __getattr__(name: str) -> Any:
     try:
-        if name in {"ensure_ca", "trust_bundle"}:
+        if name in {"ensure_ca", "look_at_ca"}:
             from stepwell.proxy import _ca
 
             return getattr(_ca, name)
+        if name == "trust_bundle":
+            from stepwell.proxy import _ca_bundle
+
+            return _ca_bundle.trust_bundle
         if name == "run_proxy":
             _check_python()
             from stepwell.proxy import _process

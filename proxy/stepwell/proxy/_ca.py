@@ -1,4 +1,4 @@
-"""The certificate authority of this installation, and the trust bundle that agents need.
+"""The certificate authority of this installation.
 
 One authority per installation, made here rather than by mitmproxy so that its key is private from the first byte, it lives a year,
 and two processes starting at once agree on it. The file names are those mitmproxy looks for in its `confdir`.
@@ -6,24 +6,25 @@ and two processes starting at once agree on it. The file names are those mitmpro
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import re
 import socket
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import certifi
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from stepwell.errors import SettingsError
+from stepwell.proxy._ca_names import constraint, fits, names_of, permitted_names, together
+from stepwell.proxy._config import ProxyConfig
 from stepwell.spool import ProcessLock
 
 _log = logging.getLogger(__name__)
@@ -35,15 +36,7 @@ _RENEW = timedelta(days=14)
 _LEEWAY = timedelta(days=2)
 """Clocks of agents' containers are off at times."""
 
-_NAMED_BY = (
-    "SSL_CERT_FILE",
-    "REQUESTS_CA_BUNDLE",
-    "CURL_CA_BUNDLE",
-    "GIT_SSL_CAINFO",
-    "NODE_EXTRA_CA_CERTS",
-    "CODEX_CA_CERTIFICATE",
-)
-_PEM = re.compile(rb"-----BEGIN (?:TRUSTED )?CERTIFICATE-----.+?-----END (?:TRUSTED )?CERTIFICATE-----", re.DOTALL)
+PEM = re.compile(rb"-----BEGIN (?:TRUSTED )?CERTIFICATE-----.+?-----END (?:TRUSTED )?CERTIFICATE-----", re.DOTALL)
 
 
 def ca_folder(home: Path) -> Path:
@@ -51,76 +44,35 @@ def ca_folder(home: Path) -> Path:
     return home / "ca"
 
 
-def ensure_ca(home: Path) -> Path:
-    """The certificate (PEM) of the installation's authority, made or renewed when need be; safe in several processes at once."""
+def ensure_ca(home: Path, config: ProxyConfig | None = None, *, adapt: bool = False) -> Path:
+    """The certificate (PEM) of the installation's authority, made or renewed when need be; safe in several processes at once.
+
+    `config` says which hosts a new one is made for (None: for any). With `adapt` one that is there is made to fit as well: its
+    certificate is issued again, with the same key, so that what trusts the old one goes on working for the hosts of the old one.
+    """
     folder = ca_folder(home)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
     with _locked(folder / "ca.lock"):
-        if not _usable(folder / _KEY):
-            key, certificate = _make_ca()
-            _write(folder / _KEY, key + certificate)
-        blocks = _PEM.findall((folder / _KEY).read_bytes())
-        if _read(folder / _CERTIFICATE) != blocks[0] + b"\n":
-            _write(folder / _CERTIFICATE, blocks[0] + b"\n")
+        names = permitted_names(config) if config else None
+        known = _loaded(folder / _KEY)
+        if known is None:
+            write_whole(folder / _KEY, _issued(ec.generate_private_key(ec.SECP256R1()), names))
+        elif adapt and not fits(has := names_of(known[1]), names):
+            names = together(has, names) if names is not None else None
+            write_whole(folder / _KEY, _issued(known[0], names))
+            _log.warning(
+                "the certificate authority's certificate has changed: it now permits %s; where a copy of it was installed "
+                "(`stepwell ca`), install it again",
+                "any host" if names is None else f"{len(names)} names and what is below them",
+            )
+        blocks = PEM.findall((folder / _KEY).read_bytes())
+        if read_file(folder / _CERTIFICATE) != blocks[0] + b"\n":
+            write_whole(folder / _CERTIFICATE, blocks[0] + b"\n")
     return folder / _CERTIFICATE
 
 
-def trust_bundle(home: Path, extra: Sequence[Path] = (), *, environ: Mapping[str, str] | None = None) -> Path:
-    """A PEM file of all an agent behind the proxy has to trust, for SSL_CERT_FILE and its like.
-
-    Those variables *replace* a client's trust store, so the bundle holds the authorities they name in `environ` already, the public
-    ones (certifi), those of the files `extra`, and our own. Its name says its content, so a bundle in use is never rewritten.
-
-    Raises:
-        SettingsError: a file of `extra` cannot be read or holds no certificate.
-    """
-    named = [Path(path) for name in _NAMED_BY if (path := (environ or {}).get(name))]
-    return _bundle(home, [*_readable(named), *map(_required, extra), _own(ensure_ca(home))])
-
-
-def upstream_bundle(home: Path, extra: Sequence[Path] = (), *, environ: Mapping[str, str] | None = None) -> Path:
-    """A PEM file of what the proxy itself trusts upstream: as `trust_bundle`, without our own authority."""
-    named = [Path(path) for name in _NAMED_BY if (path := (environ or {}).get(name))]
-    own = _own(ensure_ca(home))
-    kept = [[block for block in blocks if block not in own] for blocks in _readable(named)]
-    return _bundle(home, [*kept, *map(_required, extra)])
-
-
-def _bundle(home: Path, sources: Iterable[list[bytes]]) -> Path:
-    public = _PEM.findall(Path(certifi.where()).read_bytes())
-    blocks = dict.fromkeys(
-        block.replace(b"\r\n", b"\n") for source in ([public], sources) for part in source for block in part
-    )
-    content = b"\n".join(blocks) + b"\n"
-    path = ca_folder(home) / f"trust-{hashlib.sha256(content).hexdigest()[:16]}.pem"
-    if not path.exists():
-        _write(path, content)
-    return path
-
-
-def _own(certificate: Path) -> list[bytes]:
-    return _PEM.findall(certificate.read_bytes())
-
-
-def _readable(paths: Iterable[Path]) -> list[list[bytes]]:
-    found = []
-    for path in dict.fromkeys(paths):
-        blocks = _PEM.findall(_read(path) or b"")
-        if not blocks:
-            _log.warning("no certificates in %s, which the environment names as a trust store; passed over", path)
-        found.append(blocks)
-    return found
-
-
-def _required(path: Path) -> list[bytes]:
-    blocks = _PEM.findall(_read(path) or b"")
-    if not blocks:
-        raise SettingsError(f"{path} cannot be read as a certificate authority (PEM); see the `ca` of your routes")
-    return blocks
-
-
-def _read(path: Path) -> bytes | None:
+def read_file(path: Path) -> bytes | None:
     try:
         return path.read_bytes()
     except OSError:
@@ -140,7 +92,7 @@ def _locked(path: Path) -> Iterator[None]:
         lock.release()
 
 
-def _write(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes) -> None:
     """Whole or not at all, readable by its owner only."""
     descriptor, scratch = tempfile.mkstemp(dir=path.parent, prefix=".new-")
     with os.fdopen(descriptor, "wb") as file:
@@ -150,22 +102,54 @@ def _write(path: Path, content: bytes) -> None:
     Path(scratch).replace(path)
 
 
-def _usable(path: Path) -> bool:
-    content = _read(path)
+def _loaded(path: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate] | None:
+    """Key and certificate; None when a new authority is needed."""
+    content = read_file(path)
     if content is None:
-        return False
+        return None
     try:
-        certificate = x509.load_pem_x509_certificate(_PEM.findall(content)[0])
-        serialization.load_pem_private_key(content, None)
+        certificate = x509.load_pem_x509_certificate(PEM.findall(content)[0])
+        key = serialization.load_pem_private_key(content, None)
     except (ValueError, IndexError):
+        key, certificate = None, None
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or certificate is None:
         _log.warning("%s is damaged; making a new certificate authority", path)
-        return False
-    return certificate.not_valid_after_utc - datetime.now(UTC) > _RENEW
+        return None
+    return (key, certificate) if certificate.not_valid_after_utc - datetime.now(UTC) > _RENEW else None
 
 
-def _make_ca() -> tuple[bytes, bytes]:
-    """Key and certificate as PEM. P-256: a handshake costs a tenth of what it costs with RSA."""
-    key = ec.generate_private_key(ec.SECP256R1())
+@dataclass(frozen=True)
+class Authority:
+    """The authority as it is, for those who only look."""
+
+    certificate: Path
+    expires: datetime
+    key_mode: int
+    """Permissions of the file with the key."""
+    names: frozenset[str] | None
+    """What it permits; None: any host."""
+
+
+def look_at_ca(home: Path) -> Authority | None:
+    """The installation's authority; None when none was made yet.
+
+    Raises:
+        SettingsError: it cannot be read, or is damaged.
+    """
+    key, certificate = ca_folder(home) / _KEY, ca_folder(home) / _CERTIFICATE
+    if not key.exists():
+        return None
+    try:
+        loaded = x509.load_pem_x509_certificate(certificate.read_bytes())
+        if PEM.findall(key.read_bytes()) != PEM.findall(certificate.read_bytes()):
+            raise SettingsError(f"{certificate} is not the certificate of {key}")
+        return Authority(certificate, loaded.not_valid_after_utc, key.stat().st_mode & 0o777, names_of(loaded))
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"the certificate authority in {key.parent} cannot be read: {error}") from error
+
+
+def _issued(key: ec.EllipticCurvePrivateKey, names: frozenset[str] | None) -> bytes:
+    """Key and certificate as PEM, in one. P-256: a handshake costs a tenth of what it costs with RSA."""
     name = x509.Name([
         x509.NameAttribute(NameOID.COMMON_NAME, f"Stepwell {socket.gethostname()}"[:64]),
         x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Stepwell (local capture)"),
@@ -182,7 +166,7 @@ def _make_ca() -> tuple[bytes, bytes]:
         ],
         False,
     )
-    certificate = (
+    builder = (
         x509.CertificateBuilder(subject_name=name, issuer_name=name, public_key=key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _LEEWAY)
@@ -192,9 +176,11 @@ def _make_ca() -> tuple[bytes, bytes]:
             x509.KeyUsage(digital_signature=False, key_cert_sign=True, crl_sign=True, **usage), critical=True
         )
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, hashes.SHA256())
     )
+    if names:
+        builder = builder.add_extension(constraint(names), critical=True)
+    certificate = builder.sign(key, hashes.SHA256())
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    return private, certificate.public_bytes(serialization.Encoding.PEM)
+    return private + certificate.public_bytes(serialization.Encoding.PEM)

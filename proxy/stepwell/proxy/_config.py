@@ -180,6 +180,8 @@ class ProxyConfig(BaseModel):
     upstream_proxy: Annotated[str | None, Field(repr=False)] = None
     """`http(s)://[user:password@]host[:port]` to reach every host through that NO_PROXY does not name; empty: none. By default
     what HTTPS_PROXY says where the proxy is started."""
+    ca_name_constraints: bool = True
+    """Whether the certificate authority is good for the decrypted hosts only, for clients that understand such a limit."""
     max_body_bytes: Annotated[int, Field(ge=1024)] = 64 << 20
     """What capture keeps of one body. The call itself is never limited."""
     drain_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0

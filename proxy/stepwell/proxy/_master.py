@@ -19,7 +19,7 @@ from mitmproxy import certs, hooks, master, options
 from mitmproxy.addonmanager import AddonManager
 from mitmproxy.addons import core, disable_h2c, next_layer, proxyserver, tlsconfig
 from mitmproxy.exceptions import AddonHalt
-from mitmproxy.proxy import commands, layers
+from mitmproxy.proxy import commands, context, layers
 from mitmproxy.proxy.mode_servers import ProxyConnectionHandler
 from mitmproxy.proxy.mode_specs import ProxyMode
 
@@ -70,6 +70,20 @@ class Dispatcher(AddonManager):
                 )
 
 
+class OwnNames(tlsconfig.TlsConfig):
+    """Certificates for the host that the client's handshake names, and no other.
+
+    mitmproxy adds the address of the tunnel. The authority may not vouch for that one (see `_ca_names`), and clients would
+    refuse the certificate for it.
+    """
+
+    def get_cert(self, conn_context: context.Context) -> certs.CertStoreEntry:
+        if not (name := conn_context.client.sni):
+            return super().get_cert(conn_context)
+        own = tlsconfig._ip_or_dns_name(name)
+        return self.certstore.get_cert(str(own.value), [own])
+
+
 class EmbeddedMaster(master.Master):
     """A `Master` that does not start servers by itself."""
 
@@ -77,9 +91,7 @@ class EmbeddedMaster(master.Master):
         super().__init__(opts)
         self.addons = Dispatcher(self)
         self.server = proxyserver.Proxyserver()
-        self.addons.add(
-            core.Core(), self.server, next_layer.NextLayer(), tlsconfig.TlsConfig(), disable_h2c.DisableH2C()
-        )
+        self.addons.add(core.Core(), self.server, next_layer.NextLayer(), OwnNames(), disable_h2c.DisableH2C())
 
 
 class Handler(ProxyConnectionHandler):

@@ -21,7 +21,8 @@ from stepwell.errors import SettingsError, SpoolError
 from stepwell.proxy._addon import StepwellAddon
 from stepwell.proxy._auth import Gate
 from stepwell.proxy._base import BaseUrls
-from stepwell.proxy._ca import ca_folder, upstream_bundle
+from stepwell.proxy._ca import ca_folder, ensure_ca
+from stepwell.proxy._ca_bundle import upstream_bundle
 from stepwell.proxy._capture import Capture
 from stepwell.proxy._config import ProxyConfig
 from stepwell.proxy._control import Control
@@ -67,6 +68,7 @@ def run_proxy(config: ProxyConfig, *, data: Path, home: Path, token: str, ready:
         raise SettingsError("the proxy needs a token: without one anybody could write to any trajectory")
     logging.getLogger("mitmproxy").setLevel(logging.WARNING)
     logging.getLogger("mitmproxy.proxy.server").addFilter(quiet)
+    ensure_ca(home, config, adapt=True)
     trusted = upstream_bundle(home, [route.ca for route in config.routes if route.ca], environ=os.environ)
     with ExitStack() as stack:
         sockets = [

@@ -39,6 +39,13 @@ def _plain(value: object) -> object:
     return to_list() if callable(to_list) else value
 
 
+def _number(value: object) -> object:
+    """What a program meant by `true`, `"1"` or `""` is not known: taken for a number it would be trained on."""
+    if isinstance(_plain(value), (bool, str, bytes)):
+        raise ValueError(f"is {value!r:.40}, not a number")
+    return value
+
+
 def _json(value: object) -> object:
     """Free-form values must survive a round trip through any strict JSON parser and come back as they were.
 
@@ -96,6 +103,6 @@ TokenIds = Annotated[
 Logprobs = Annotated[
     list[Annotated[float, Field(allow_inf_nan=False, le=1e-3)]], BeforeValidator(_plain), Field(max_length=MAX_IDS)
 ]
-Number = Annotated[float, Field(allow_inf_nan=False)]
+Number = Annotated[float, BeforeValidator(_number), Field(allow_inf_nan=False)]
 JsonObject = Annotated[dict[str, Any], BeforeValidator(_json)]
 Messages = Annotated[list[dict[str, Any]], BeforeValidator(_json)]

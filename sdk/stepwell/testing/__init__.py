@@ -1,9 +1,8 @@
 """Public test seams: a scripted LLM server that behaves, byte for byte, like an inference engine.
 
 Agents, proxies and pipelines are hard to test against a real model: it costs money, answers differently each time and
-never fails on demand. `ScriptedServer` stands in for one. It speaks the chat completions dialect over HTTP/1.1 and
-HTTP/2, plain or TLS with a throw-away authority, in the shape of vLLM asked for token ids. A script (a function from the
-conversation to a `Reply`) decides what the model says; a `Delivery` on the reply decides what goes wrong on the way.
+never fails on demand. `ScriptedServer` stands in for one, over HTTP/1.1 and HTTP/2, plain or TLS with a throw-away authority. A script
+(a function from the conversation to a `Reply`) decides what the model says; a `Delivery` on the reply decides what goes wrong on the way.
 The server keeps its own log of what it truly sampled, to compare with what was captured::
 
     def script(call: ChatCall) -> Reply:
@@ -13,6 +12,17 @@ The server keeps its own log of what it truly sampled, to compare with what was 
         client = OpenAI(base_url=server.base_url, http_client=httpx2.Client(verify=server.client_context()))
         client.chat.completions.create(model="scripted", messages=[{"role": "user", "content": "hi"}])
         assert server.calls[0].choices[0].text == "Grüße 👋"
+
+The same script answers in every dialect, under any prefix of the path, whole or streamed:
+
+    OpenAI        /chat/completions and /completions in the shape of vLLM asked for token ids; /responses, on a WebSocket too
+    Anthropic     /messages
+    Gemini        /models/<model>:generateContent, :streamGenerateContent (server-sent events, or a JSON array)
+    Ollama        /api/chat, /api/generate
+    Bedrock       /model/<id>/converse, converse-stream; with Anthropic's bodies invoke, invoke-with-response-stream
+
+It sees the conversation in the words of chat completions (`ChatCall.dialect` says how it was asked), and its finish reasons become the
+vendor's own; one the vendor has no word for stays as it is.
 
 The tokenizer is a real one (`ByteTokenizer`) and the chat template a real template (`ChatTemplate`), so ids, text and
 log-probabilities belong together, and the prompt of turn N+1 is an exact append of turn N's prompt and response.

@@ -35,6 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             log_path=options.log,
             weight_version=options.weight_version,
             keep_calls=options.keep,
+            sockets=not options.no_sockets,
         )
         with server:
             _serve(server, options.ca_out, watch_stdin=options.watch_stdin)
@@ -87,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--ca-out", type=Path, metavar="FILE", help="write the authority's certificate here")
     parser.add_argument("--plain", action="store_true", help="plain HTTP, no TLS")
     parser.add_argument("--no-http2", action="store_true", help="offer HTTP/1.1 only")
+    parser.add_argument("--no-sockets", action="store_true", help="answer upgrades to a WebSocket with 426")
     parser.add_argument("--name", action="append", help="a name or address for the certificate (repeat for more)")
     parser.add_argument("--weight-version", help="what requests with return_weight_versions are told")
     parser.add_argument("--keep", type=int, default=1000, help="calls held in memory (the log file has them all)")

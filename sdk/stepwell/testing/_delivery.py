@@ -71,9 +71,10 @@ class DeliveredResponse(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         task = asyncio.current_task()
         assert task is not None
-        # The client's going away ends this task wherever it waits, so nothing here polls for it.
+        # The client's going away ends this task wherever it waits, so nothing here polls for it. Our own `gone.cancel()` is no
+        # departure: in process the task is the client's, and goes on to its next request.
         gone = asyncio.ensure_future(receive())
-        gone.add_done_callback(lambda _: task.cancel())
+        gone.add_done_callback(lambda left: None if left.cancelled() else task.cancel())
         try:
             await self._send_all(scope, send, on_last=lambda: gone.cancel())
         finally:

@@ -13,7 +13,10 @@ Message = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call the model makes. `arguments` is the raw string sampled: it need not be valid JSON."""
+    """A tool call the model makes. `arguments` is the raw string sampled: it need not be valid JSON.
+
+    Where a dialect's calls carry an object in place of a text, other arguments are answered with an error: they have no form there.
+    """
 
     name: str
     arguments: str
@@ -68,7 +71,7 @@ class Reply:
     tool_calls: Sequence[ToolCall] = ()
     reasoning: str | None = None
     finish_reason: str | None = None
-    """Overrides `stop` or `tool_calls`; with `length` the end-of-turn token is not sampled."""
+    """Overrides `stop` or `tool_calls`, in chat's words or the vendor's; with `length` the end-of-turn token is not sampled."""
     delivery: Delivery | None = None
     """Of several choices, the first delivery given counts for the whole reply."""
 

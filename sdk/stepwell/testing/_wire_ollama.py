@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import orjson
 
-from stepwell.testing._dialect import Body, Conversation, Json, Received, Turn, count, objects
+from stepwell.testing._dialect import Body, Conversation, Json, Received, Refused, Turn, count, objects
 from stepwell.testing._sampling import Sample
 from stepwell.testing._script import Delivery
 from stepwell.testing._wire import answer_of
@@ -65,8 +65,12 @@ class OllamaGenerate:
 
     def read(self, received: Received) -> Conversation:
         body = received.body
-        first = [{"role": "system", "content": body["system"]}] if body.get("system") else []
-        return _asked(body, [*first, {"role": "user", "content": body.get("prompt") or ""}])
+        spoken = {"system": body.get("system") or "", "user": body.get("prompt") or ""}
+        if not all(isinstance(text, str) for text in spoken.values()):
+            raise Refused(400, "`prompt` and `system` must be texts")
+        return _asked(
+            body, [{"role": role, "content": text} for role, text in spoken.items() if text or role == "user"]
+        )
 
     def whole(self, turn: Turn) -> Body:
         answer = answer_of(turn.samples[0])

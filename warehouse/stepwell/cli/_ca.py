@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from stepwell.cli import _options as options
 from stepwell.errors import SettingsError
 
 
@@ -19,6 +20,7 @@ def ca(
     path: Annotated[
         bool, typer.Option("--path", help="Print where the certificate file is instead of its contents")
     ] = False,
+    config: options.Config = None,
 ) -> None:
     """Print the certificate of the proxy's certificate authority (PEM).
 
@@ -33,8 +35,9 @@ def ca(
     The authority belongs to this installation (STEPWELL_HOME, else ~/.stepwell); its key is never printed or exported.
     """
     from stepwell.cli._installation import installation
+    from stepwell.cli._settings import load_settings
 
-    certificate = installation().certificate
+    certificate = installation(load_settings(config).proxy).certificate
     if path:
         print(certificate)  # noqa: T201
     elif export is None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stepwell.errors import SettingsError
 from stepwell.home import create_token, home_folder
+
+if TYPE_CHECKING:
+    from stepwell.proxy import ProxyConfig
 
 
 @dataclass(frozen=True)
@@ -17,8 +21,8 @@ class Installation:
     certificate: Path
 
 
-def installation() -> Installation:
-    """The user's installation; token and certificate authority are made when they are missing.
+def installation(proxy: ProxyConfig | None = None) -> Installation:
+    """The user's installation; token and certificate authority are made when they are missing, the latter for `proxy`'s hosts.
 
     Raises:
         SettingsError: the folder cannot be used.
@@ -29,7 +33,7 @@ def installation() -> Installation:
     home = home_folder()
     create_token(home)
     try:
-        return Installation(home, ensure_ca(home))
+        return Installation(home, ensure_ca(home, proxy))
     except OSError as error:
         raise SettingsError(
             f"cannot use {home}: {error.strerror or error}; set STEPWELL_HOME to a folder you own"

@@ -11,6 +11,7 @@ import typer
 
 from stepwell.cli._ca import ca
 from stepwell.cli._demo import demo
+from stepwell.cli._doctor import doctor
 from stepwell.cli._flush import flush
 from stepwell.cli._import import import_
 from stepwell.cli._query import query
@@ -63,6 +64,7 @@ _add(_STACK, ingest)
 _add(_DATA, import_, name="import")
 _add(_DATA, query)
 _add(_DATA, flush)
+_add(_ABOUT, doctor)
 _add(_ABOUT, ca)
 _add(_ABOUT, version)
 

@@ -113,7 +113,7 @@ def _prepare(identity: str, settings: Settings, base: Mapping[str, str]) -> tupl
     from stepwell.home import create_token
     from stepwell.proxy import CONTROL_HOST, trust_bundle
 
-    installed = installation()
+    installed = installation(settings.proxy)
     token = create_token(installed.home)
     proxy, gateway = settings.proxy, settings.gateway
     environment = agent_environment(

@@ -82,7 +82,7 @@ class Stack:
         """
         self._lock = lock_folder(self.settings.data, "up")
         try:
-            installation()
+            installation(self.settings.proxy)
         except BaseException:
             self._lock.release()
             raise

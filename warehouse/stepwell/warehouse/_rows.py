@@ -84,6 +84,8 @@ def _trainability(item: Linked) -> Row:
         return {"trainable": False, "untrainable_reason": item.incomplete}
     if item.draft.tokens is None:
         reason = "no token ids"
+    elif item.draft.tokens.size == item.draft.prompt_length:
+        reason = "no token was sampled"
     elif step.source != "engine":
         reason = f"the token ids were derived from text ({step.source}), not sampled"
     if reason is None or not step.trainable:
