@@ -28,7 +28,14 @@ def test_every_clients_variables_are_set() -> None:
     found = environment({"PATH": "/bin"})
     for name in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"):
         assert found[name] == "http://t:k@127.0.0.1:1"
-    for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "CODEX_CA_CERTIFICATE"):
+    for name in (
+        "SSL_CERT_FILE",
+        "REQUESTS_CA_BUNDLE",
+        "CURL_CA_BUNDLE",
+        "AWS_CA_BUNDLE",
+        "GIT_SSL_CAINFO",
+        "CODEX_CA_CERTIFICATE",
+    ):
         assert found[name] == str(BUNDLE)
     assert found["NODE_EXTRA_CA_CERTS"] == str(CERTIFICATE)
     assert found["NODE_USE_ENV_PROXY"] == "1"

@@ -28,7 +28,6 @@ HELLO = [{"role": "user", "content": [{"text": "hallo"}]}]
 def client(agent: Site, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAINTEGRATION")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "integration")
-    monkeypatch.delenv("AWS_CA_BUNDLE", raising=False)  # this machine's own, which goes before REQUESTS_CA_BUNDLE
     config = Config(retries={"total_max_attempts": 1})
     client = boto3.client("bedrock-runtime", region_name="us-east-1", config=config)
     yield client

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,13 @@ BAD = [float("nan"), float("inf"), -float("inf"), np.float32("nan"), "", "1", b"
 @pytest.mark.parametrize("reward", BAD, ids=repr)
 def test_what_is_no_number_is_refused_everywhere(gateway: Any, client: sdk.Client, reward: Any) -> None:
     with client.trajectory() as trajectory:
-        for submit in (
+        attempts: tuple[Callable[[], object], ...] = (
             lambda: client.submit_step(**TOKENS, reward=reward),
             lambda: client.submit_feedback(step="s", reward=reward),
             lambda: trajectory.submit_step(**TOKENS, reward=reward),
             lambda: trajectory.reward(reward),
-        ):
+        )
+        for submit in attempts:
             with pytest.raises(InvalidRecord) as caught:
                 submit()
             assert caught.value.field == "reward"

@@ -83,7 +83,7 @@ def call(
 
 # --- attempts -----------------------------------------------------------------------------------------------------------------------
 
-CLAUDE = [
+CLAUDE: list[dict[str, Any]] = [
     {"type": "message_start", "message": {"id": "m", "type": "message", "role": "assistant", "model": "c", "content": [],
                                           "usage": {"input_tokens": 1}}},
     {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},

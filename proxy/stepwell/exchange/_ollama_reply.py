@@ -75,13 +75,12 @@ def _lines(body: bytes, whole: bool) -> Iterator[Any]:
         try:
             value = orjson.loads(line)
         except orjson.JSONDecodeError as error:
-            if whole and (
-                line.endswith((b"\n", b"\r")) or not before
-            ):  # else the server stopped in the middle of a line
+            stopped = before and not line.endswith((b"\n", b"\r"))  # in the middle of it
+            if whole and not stopped:
                 raise Unparseable(f"a line of the response is no JSON: {error}") from None
             return
-        yield value
         before = True
+        yield value
 
 
 def _add(pieces: _Pieces, value: dict[str, Any], generate: bool) -> None:

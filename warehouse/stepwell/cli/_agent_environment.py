@@ -6,8 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-_REPLACE_TRUST = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "CODEX_CA_CERTIFICATE")
-"""Variables that name a whole trust store: OpenSSL and most of Python, requests, curl, git, codex."""
+_REPLACE_TRUST = (
+    "SSL_CERT_FILE",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "AWS_CA_BUNDLE",
+    "GIT_SSL_CAINFO",
+    "CODEX_CA_CERTIFICATE",
+)
+"""Variables that name a whole trust store: OpenSSL and most of Python, requests, curl, boto, git, codex."""
 _ADD_TRUST = "NODE_EXTRA_CA_CERTS"
 """The variable whose certificates Node and Bun add to their own."""
 _PROXY = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
