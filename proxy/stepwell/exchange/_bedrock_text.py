@@ -33,18 +33,16 @@ class _Form:
     text: str
     reason: str
     choices: str | None = None
-    usage: frozenset[str] = frozenset()
+    usage: tuple[str, ...] = ()
 
 
 _FORMS = {
-    "generation": _Form("generation", "stop_reason", usage=frozenset({"prompt_token_count", "generation_token_count"})),
+    "generation": _Form("generation", "stop_reason", usage=("prompt_token_count", "generation_token_count")),
     "completion": _Form("completion", "stop_reason"),
     "outputs": _Form("text", "stop_reason", "outputs"),
-    "results": _Form(
-        "outputText", "completionReason", "results", frozenset({"inputTextTokenCount", "totalOutputTextTokenCount"})
-    ),
+    "results": _Form("outputText", "completionReason", "results", ("inputTextTokenCount", "totalOutputTextTokenCount")),
     "generations": _Form("text", "finish_reason", "generations"),
-    "choices": _Form("text", "stop_reason", "choices", frozenset({"usage"})),
+    "choices": _Form("text", "stop_reason", "choices", ("usage",)),
     "completions": _Form("text", "reason", "completions"),
 }
 """By the field that gives a form away."""
@@ -123,7 +121,7 @@ def _add(form: _Form, name: str, value: Mapping[str, Any], said: dict[int, _Said
     """Add an answer, or a piece of one, whose choices are in a list or are itself."""
     if form.choices is None or form.choices not in value:
         inner = dict(value)
-        shared = {key: inner.pop(key) for key in form.usage & inner.keys()}
+        shared = {key: inner.pop(key) for key in form.usage if key in inner}
         pieces: Any = [inner]
     else:
         shared = {key: inner for key, inner in value.items() if key != form.choices}

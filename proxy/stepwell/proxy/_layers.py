@@ -28,6 +28,7 @@ from mitmproxy.proxy.layers.http._events import (
 from mitmproxy.proxy.layers.http._upstream_proxy import HttpUpstreamProxy
 
 from stepwell.proxy._base import ORIGIN
+from stepwell.proxy._ended import EVERY, forget_ended
 from stepwell.proxy._frames import LinearWebsocketLayer
 
 FAILED = "stepwell.failed"
@@ -83,8 +84,13 @@ class MarkingLayer(HttpLayer):
     """The streams of one client connection."""
 
     via: Via | None = None
+    _swept = 0
+    """The newest stream at the last sweep."""
 
     def make_stream(self, stream_id: int) -> layer.CommandGenerator[None]:
+        if stream_id >= self._swept + 2 * EVERY:  # a client's ids are odd
+            forget_ended(self, self._swept)
+            self._swept = stream_id
         stream = self.streams[stream_id] = MarkingStream(self.context.fork(), stream_id)
         stream.via = self.via
         yield from self.event_to_child(stream, events.Start())

@@ -15,7 +15,7 @@ from stepwell.spool._cursor import read_cursor, write_cursor
 from stepwell.spool._folder import adopt, marks, readers
 from stepwell.spool._format import LOST, Entry, Record
 from stepwell.spool._job import Job
-from stepwell.spool._lock import ProcessLock
+from stepwell.spool._lock import ProcessLock, held
 from stepwell.spool._reader import SpoolReader
 from stepwell.spool._spool import Spool
 from stepwell.spool._writer import SpoolWriter
@@ -30,6 +30,7 @@ __all__ = [
     "SpoolReader",
     "SpoolWriter",
     "adopt",
+    "held",
     "marks",
     "read_cursor",
     "readers",

@@ -19,7 +19,7 @@ from stepwell.cli._settings import Settings
 from stepwell.errors import SettingsError, SpoolError, StepwellError
 from stepwell.home import home_folder, read_token
 from stepwell.proxy import CONTROL_HOST, look_at_ca
-from stepwell.spool._lock import held
+from stepwell.spool import held
 
 _TIMEOUT = 10.0
 _NAME = "stepwell-doctor"
