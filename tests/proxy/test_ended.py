@@ -50,7 +50,7 @@ def test_notes_go_once_nothing_can_ask_for_them() -> None:
 
 
 def test_a_stream_that_is_open_on_the_wire_stays() -> None:
-    http, agent, upstream = http_layer()
+    http, _agent, upstream = http_layer()
     upstream.h2_conn.initiate_connection()
     upstream.h2_conn.send_headers(13, [(":method", "POST"), (":scheme", "https"), (":authority", "a"), (":path", "/")])
     forget_ended(http, before=7)

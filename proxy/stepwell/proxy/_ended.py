@@ -17,7 +17,7 @@ from mitmproxy.proxy.layers.http._http_h2 import BufferedH2Connection
 EVERY = 512
 """Streams between two sweeps: each looks at about as many notes."""
 
-BufferedH2Connection.MAX_CLOSED_STREAMS = 1024  # how the last ones closed decides what a late frame of theirs means
+BufferedH2Connection.MAX_CLOSED_STREAMS = 1024  # pyright: ignore[reportAttributeAccessIssue] — how the last ones closed decides what a late frame of theirs means
 
 
 def forget_ended(http: HttpLayer, before: int) -> None:
