@@ -44,7 +44,7 @@ def test_a_plain_call(over: Site) -> None:
     assert row["messages"] is not None
     assert row["sampling"] == '{"temperature":1.0}'  # not what the route added
     assert (row["model_asked"], row["model"], row["engine"]) == ("modell-ä", "modell-ä", "vllm")
-    assert row["started_at"] <= row["first_token_at"] <= row["finished_at"]
+    assert row["started_at"] <= row["first_byte_at"] <= row["first_token_at"] <= row["finished_at"]
 
 
 def test_a_streamed_call(over: Site) -> None:

@@ -27,3 +27,15 @@ def test_the_time_is_that_of_the_first_byte() -> None:
     first = tee.first_ns
     tee(b"b")
     assert tee.first_ns == first is not None
+
+
+def test_the_first_pieces_are_noted_with_their_places() -> None:
+    tee = Tee(10)
+    for piece in (b"abc", b"", b"defgh", b"ijklm", b"n"):
+        tee(piece)
+    assert [start for start, _ in tee.marks] == [0, 3, 8, 13]
+    times = [at_ns for _, at_ns in tee.marks]
+    assert times == sorted(times) and times[0] == tee.first_ns
+    for _ in range(100):
+        tee(b"x")
+    assert len(tee.marks) == 32

@@ -48,6 +48,7 @@ EVERYTHING: dict[str, Any] = {
     "trainable": False,
     "untrainable_reason": "because",
     "started_at": AT,
+    "first_byte_at": AT,
     "first_token_at": AT,
     "finished_at": AT,
     "metadata": {"k": "ü"},

@@ -13,7 +13,9 @@ from stepwell.exchange._completions import OpenAICompletions
 from stepwell.exchange._dialect import Dialect, Unparseable
 from stepwell.exchange._encoding import Decoded, decode
 from stepwell.exchange._engine_generate import EngineGenerate
+from stepwell.exchange._first_token import first_token_ns
 from stepwell.exchange._gemini import Gemini
+from stepwell.exchange._generation import time_of
 from stepwell.exchange._ollama import OllamaChat, OllamaGenerate
 from stepwell.exchange._openai_chat import OpenAIChat
 from stepwell.exchange._raw import Exchange, with_bodies
@@ -71,7 +73,10 @@ def parse(exchange: Exchange) -> Sequence[Step]:
         raise Unparseable(f"the response body cannot be decoded: {answered.problem}")
     # Once more here: a body that was compressed could not be cleaned while it passed.
     request_body = clean_body(asked.body, exchange.dialect)
-    steps = dialect.parse(with_bodies(exchange, request_body, answered.body))
+    whole = with_bodies(exchange, request_body, answered.body)
+    steps = dialect.parse(whole)
+    if first := first_token_ns(dialect, whole):
+        steps = [step.model_copy(update={"first_token_at": time_of(first)}) for step in steps]
     return steps if exchange.request_known else [_of_answer_only(step) for step in steps]
 
 

@@ -112,9 +112,10 @@ def _answer_fields(exchange: Exchange, answer: Answer) -> dict[str, Any]:
         "fingerprint": f"{exchange.engine or exchange.dialect.partition('.')[0]}:{model}" if model else None,
         "response_id": answer.response_id or None,
         "usage": answer.usage,
-        "started_at": _time(exchange.request.at_ns),
-        "first_token_at": _time(response.first_byte_ns),
-        "finished_at": _time(response.at_ns),
+        "started_at": time_of(exchange.request.at_ns),
+        "first_byte_at": time_of(response.first_byte_ns),
+        "first_token_at": time_of(response.first_byte_ns),  # unless the pieces of the answer tell better
+        "finished_at": time_of(response.at_ns),
     }
 
 
@@ -176,5 +177,5 @@ def _extra(exchange: Exchange, asked: Asked, answer: Answer, choice: Choice) -> 
     return {key: value for key, value in parts.items() if value} or None
 
 
-def _time(at_ns: int | None) -> datetime | None:
+def time_of(at_ns: int | None) -> datetime | None:
     return None if not at_ns else datetime.fromtimestamp(at_ns / 1e9, UTC)

@@ -51,6 +51,8 @@ class Response:
     first_byte_ns: int | None = None
     error: str | None = None
     truncated: bool = False
+    marks: tuple[tuple[int, int], ...] = ()
+    """Of the first pieces of the body as it came: bytes before it, and when it came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ def request_entry(exchange_id: str, request: Request, **context: Any) -> Entry:
 
 def response_entry(exchange_id: str, response: Response) -> Entry:
     """The spool entry that answers `request_entry` of the same id."""
-    head = {
+    head: dict[str, Any] = {
         "status": response.status,
         "headers": kept_headers(response.headers),
         "end": response.end,
@@ -99,6 +101,8 @@ def response_entry(exchange_id: str, response: Response) -> Entry:
         "error": response.error,
         "truncated": response.truncated,
     }
+    if len(response.marks) > 1:
+        head["marks"] = response.marks
     return Entry(id=f"{exchange_id}.response", kind=RESPONSE, head=_json(head), body=response.body, ref=exchange_id)
 
 
@@ -132,7 +136,8 @@ def _response(record: Record) -> Response:
         error = "the capturing process ended before the answer was recorded"
         return Response(None, [], b"", "aborted", record.at_ns, error=error)
     head = orjson.loads(record.head)
-    return Response(body=record.body, **{**head, "headers": _pairs(head["headers"])})
+    marks = tuple((start, at_ns) for start, at_ns in head.pop("marks", ()))
+    return Response(body=record.body, marks=marks, **{**head, "headers": _pairs(head["headers"])})
 
 
 def _pairs(headers: Iterable[list[str]]) -> Headers:

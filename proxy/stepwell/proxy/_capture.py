@@ -114,6 +114,7 @@ class Capture:
             end=end,
             at_ns=time.time_ns(),
             first_byte_ns=tee.first_ns,
+            marks=tuple(tee.marks),
             error=_QUOTED.sub("…", error)[:500] if error else None,
             truncated=tee.truncated,
         )

@@ -115,7 +115,9 @@ class Step(_Record):
     trainable: bool = True
     untrainable_reason: Text | None = None
     started_at: AwareDatetime | None = None
+    first_byte_at: AwareDatetime | None = None
     first_token_at: AwareDatetime | None = None
+    """When the answer began to say something: in a stream a role and pings come first. The first byte, where nobody knows better."""
     finished_at: AwareDatetime | None = None
     metadata: JsonObject | None = None
     extra: JsonObject | None = None

@@ -102,7 +102,7 @@ def _extra(item: Linked) -> Row | None:
 _PLAIN = (
     *("continues", "finish_reason", "status", "logprobs_mode", "fingerprint"),
     *("policy", "policy_label", "model", "model_asked", "response_id", "dialect", "engine"),
-    *("started_at", "first_token_at", "finished_at"),
+    *("started_at", "first_byte_at", "first_token_at", "finished_at"),
 )
 _JSON = ("sampling", "usage", "metadata")
 

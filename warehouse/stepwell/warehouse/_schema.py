@@ -101,6 +101,7 @@ STEPS = _spec(
         _text("metadata"),
         _text("extra"),
         pa.field("started_at", _TIME),
+        pa.field("first_byte_at", _TIME),
         pa.field("first_token_at", _TIME),
         pa.field("finished_at", _TIME),
     ],
