@@ -124,6 +124,15 @@ def test_samples_that_fail_side_by_side_are_no_retries_of_each_other(agent: Agen
     assert all(found[step]["superseded_by"] in again for step in lost)
 
 
+def test_two_retries_of_one_number_are_of_two_calls(agent: Agent, steps: Rows) -> None:
+    """The first attempts of both went unseen: another proxy, or before the recording began."""
+    one, other = agent.call(user("q"), answer="a", retry=1), agent.call(user("q"), answer="b", retry=1)
+    again = agent.call(user("q"), answer="c", retry=2)
+    found = steps()
+    assert found[one]["call_id"] != found[other]["call_id"] == found[again]["call_id"]
+    assert (found[one]["superseded_by"], found[other]["superseded_by"]) == (None, again)
+
+
 @pytest.mark.parametrize("other", [{"model": "n"}, {"tools": [{"type": "function", "function": {"name": "f"}}]}])
 def test_another_model_or_other_tools_are_another_call(agent: Agent, steps: Rows, other: dict[str, Any]) -> None:
     first, second = agent.call(user("q"), answer=None), agent.call(user("q"), **other)

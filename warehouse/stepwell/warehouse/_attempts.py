@@ -73,8 +73,9 @@ class Calls:
         if same is not None:
             return same  # another choice of its answer
         failed = [call for call in calls if all(known.failed for known in call.attempts)]
-        if attempt.retry:
-            return next(reversed(failed or calls), None)
+        if attempt.retry:  # a library counts up: what has that number already was tried by another call
+            before = [call for call in calls if all(known.retry < attempt.retry for known in call.attempts)]
+            return next(reversed([call for call in before if call in failed] or before), None)
         for call in reversed(failed):
             if all(_follows(known, attempt.producer, asked) for known in call.attempts):
                 return call
