@@ -52,6 +52,20 @@ def test_bad_routes(fields: dict[str, object], reason: str) -> None:
         Route.model_validate(fields)
 
 
+@pytest.mark.parametrize(
+    "url", ["u:SECRET@h", "socks5://u:SECRET@h", "http://u:SECRET/@h", "http://u:SECRET@h:99999", "http://u:SECRET[@h"]
+)
+def test_a_bad_url_is_not_quoted(url: str) -> None:
+    """It may hold a password."""
+    for settings in ({"upstream_proxy": url}, {"base_urls": {"x": url}}, {"routes": [{"host": "x", "upstream": url}]}):
+        with pytest.raises(ValidationError, match="is no URL of the form") as caught:
+            ProxyConfig.model_validate(settings)
+        assert "SECRET" not in str(caught.value)
+    with pytest.raises(ValidationError) as caught:
+        Route.model_validate({"host": "x", "upstream": url})
+    assert "SECRET" not in str(caught.value)
+
+
 def test_hosts_are_compared_in_lower_case() -> None:
     assert Route(host="API.Example.com:8443").host == "api.example.com:8443"
     assert ProxyConfig(port=0, run_port=0, hosts=("[::1]:8000",)).hosts == ("[::1]:8000",)

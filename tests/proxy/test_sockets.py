@@ -356,6 +356,17 @@ def test_what_was_steered_and_waits_goes_with_the_next_turn(bench: Bench) -> Non
     assert bench.exchanges()[-1].request.body == CREATE.encode()
 
 
+def test_a_client_that_only_steers_fills_no_memory(bench: Bench) -> None:
+    for number in range(100):
+        bench.say(STEER.replace("left", f"{number}"), client=True)
+    bench.say(CREATE, client=True)
+    bench.say(DONE)
+    (exchange,) = bench.exchanges()
+    lines = exchange.request.body.splitlines()
+    assert (len(lines), lines[-1]) == (17, CREATE.encode())
+    assert b"rather 84" in lines[0] and b"rather 99" in lines[-2]
+
+
 def test_a_turn_that_a_stop_has_ended_is_ended_once(bench: Bench) -> None:
     bench.say(CREATE, client=True)
     bench.say(CREATED)

@@ -133,6 +133,24 @@ def test_two_retries_of_one_number_are_of_two_calls(agent: Agent, steps: Rows) -
     assert (found[one]["superseded_by"], found[other]["superseded_by"]) == (None, again)
 
 
+def test_another_dialect_is_another_call(agent: Agent, feed: Any, steps: Rows) -> None:
+    """The same question to chat, which fails, and to Responses: an agent that tries both, or compares them."""
+    first = agent.call(user("q"), answer=None)
+    asked = orjson.dumps({"model": "m", "input": [user("q")]})
+    item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "a"}]}
+    answer = orjson.dumps({"id": "r", "object": "response", "status": "completed", "output": [item]})
+    ends: list[tuple[str, End]] = [("cut", "upstream_error"), ("whole", "complete")]
+    for name, end in ends:
+        request = Request("POST", "https://llm.example/v1/responses", [], asked, 0)
+        feed.put(request_entry(name, request, dialect="openai.responses", trajectory_id="t"))
+        body = answer if end == "complete" else b""
+        feed.put(response_entry(name, Response(200, [("content-type", "application/json")], body, end, 0)))
+    found = steps()
+    assert found[first]["superseded_by"] is None
+    assert [found[step]["call_id"] for step in ("cut.0", "whole.0")] == ["cut", "cut"]
+    assert found["cut.0"]["superseded_by"] == "whole.0"
+
+
 @pytest.mark.parametrize("other", [{"model": "n"}, {"tools": [{"type": "function", "function": {"name": "f"}}]}])
 def test_another_model_or_other_tools_are_another_call(agent: Agent, steps: Rows, other: dict[str, Any]) -> None:
     first, second = agent.call(user("q"), answer=None), agent.call(user("q"), **other)

@@ -86,7 +86,8 @@ def test_the_last_answer_that_a_prompt_repeats() -> None:
 
 def test_what_is_asked() -> None:
     keys = keys_of([ASKED], None)
-    asked = asked_key(keys, "m", b"null")
-    assert asked == asked_key(keys_of([ASKED], ANSWER), "m", b"null")
-    assert len({asked, asked_key(keys, "n", b"null"), asked_key(keys, "m", b"[]"), asked_key(keys, None, b"null")}) == 4
-    assert asked_key(keys_of([], None), "m", b"null") is None
+    asked = asked_key(keys, "d", "m", b"null")
+    assert asked == asked_key(keys_of([ASKED], ANSWER), "d", "m", b"null")
+    others = [("d", "n", b"null"), ("d", "m", b"[]"), ("d", None, b"null"), ("e", "m", b"null"), (None, "m", b"null")]
+    assert len({asked, *(asked_key(keys, *other) for other in others)}) == 6
+    assert asked_key(keys_of([], None), "d", "m", b"null") is None

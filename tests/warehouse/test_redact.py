@@ -97,6 +97,12 @@ def test_json_text_is_looked_at_behind_its_escapes() -> None:
     assert Redactor(KEYS).text(untouched, {}) == untouched
 
 
+def test_half_a_surrogate_pair_behind_an_escape_stays_escaped() -> None:
+    found: Names = {}
+    assert Redactor(KEYS).text(rf'{{"a": "\u0073{SECRET[1:]} \ud83d"}}', found) == r'{"a":"[key] \ud83d"}'
+    assert list(found) == ["keys"]
+
+
 def test_fields_whose_names_become_the_same_stay_apart() -> None:
     assert rules(r"\w+@\w+").values({"a@b": 1, "c@d": 2}, {}) == {"[redacted]": 1, "[redacted] (2)": 2}
 
@@ -220,6 +226,23 @@ def test_a_rule_that_raises_withholds_the_body(tmp_path: Path, monkeypatch: pyte
     assert not into.drafts
     assert row["response_body"] is None and row["response_head"] is None
     assert row["reason"] == f"the redaction rule {name} failed: ValueError"
+
+
+def test_a_rule_that_gives_what_cannot_be_stored_withholds_the_body(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = module(tmp_path, monkeypatch, r"return text + '\ud800'")
+    (row,) = parsed(submitted(), rules(callables=[name])).quarantined
+    assert row["response_body"] is None
+    assert "half a surrogate pair" in row["reason"]
+
+
+@pytest.mark.parametrize("rest", [rb'\ud83d"}', b'\\ud83d \xff"}'])
+def test_half_a_surrogate_pair_costs_only_its_record(rest: bytes) -> None:
+    """The second is bytes that are no UTF-8 besides, and cannot be put together again."""
+    body = rb'{"no step": "\u0073' + SECRET[1:].encode() + b" " + rest
+    (row,) = parsed(body, Redactor(KEYS)).quarantined
+    assert row["response_body"] == (None if b"\xff" in rest else rb'{"no step":"[key] \ud83d"}')
 
 
 def test_a_rule_that_gives_no_text_withholds_the_body(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import ipaddress
 import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -94,7 +94,8 @@ _PATTERN = re.compile(r"[a-z0-9*?._-]+(:\d{1,5})?|\[[0-9a-f:]+\](:\d{1,5})?")
 def _host_pattern(value: str) -> str:
     pattern = value.lower()
     if not _PATTERN.fullmatch(pattern):
-        raise ValueError(f"{value!r} is no host: give a name, host:port, or a glob such as *.example.com")
+        shown = repr(value) if "@" not in value else "this"  # it may be a URL with a password in it
+        raise ValueError(f"{shown} is no host: give a name, host:port, or a glob such as *.example.com")
     if not pattern.partition(":")[0].strip("*?."):
         raise ValueError(f"{value!r} would decrypt every host: name the hosts")
     return pattern
@@ -115,13 +116,22 @@ HostPattern = Annotated[str, AfterValidator(_host_pattern)]
 """A host name or glob (`*.example.com`), in lower case; with `:port` it means that port only."""
 
 
-def _upstream_url(value: str) -> str:
-    parts = urlsplit(value)
+def _url_parts(value: str, form: str) -> SplitResult:
+    """The parts of an http(s) URL. Raises ValueError, without a word of the value: it may hold a password."""
+    try:
+        parts = urlsplit(value)
+        _ = parts.port
+    except ValueError:  # which would quote what stands where a port is looked for
+        raise ValueError(f"is no URL of the form {form}: its host or port cannot be read") from None
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError(f"{value!r} is no URL of the form http(s)://host[:port][/prefix]")
+        raise ValueError(f"is no URL of the form {form}")
+    return parts
+
+
+def _upstream_url(value: str) -> str:
+    parts = _url_parts(value, "http(s)://host[:port][/prefix]")
     if parts.username or parts.password or parts.query or parts.fragment:
         raise ValueError("must be without user, password, query and fragment")
-    _ = parts.port  # raises ValueError when out of range
     return value
 
 
@@ -132,7 +142,7 @@ class Route(BaseModel):
     `/api/v1/chat/completions` into `/v1/chat/completions`), and one *without* leaves the path as it is.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     host: HostPattern
     path: str = ""
@@ -198,10 +208,7 @@ class ProxyConfig(BaseModel):
     @classmethod
     def _proxy_url(cls, value: str | None) -> str | None:
         if value:
-            parts = urlsplit(value)
-            if parts.scheme not in {"http", "https"} or not parts.hostname:  # without the value: it may hold a password
-                raise ValueError("must be of the form http(s)://[user:password@]host[:port]")
-            _ = parts.port
+            _url_parts(value, "http(s)://[user:password@]host[:port]")
         return value
 
     @field_validator("host")

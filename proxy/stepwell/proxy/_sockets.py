@@ -28,6 +28,9 @@ _ASKS = frozenset({"response.create", "response.append"})
 """`append`: as older clients went on with a response."""
 _STEER = "response.steer"
 _CREATED, _STEER_FAILED = "response.created", "response.steer.failed"
+_MAX_STEERS = 16
+"""Steering frames kept until an answer takes them up: a client that only steers must not fill the memory. A turn of several is
+quarantined in any case."""
 _TERMINAL = frozenset({
     "response.completed", "response.incomplete", "response.failed", "response.cancelled", "response.done", "error",
 })  # fmt: skip
@@ -130,6 +133,7 @@ class Sockets:
         kind = kind_of(frame)
         if kind == _STEER:
             socket.steers.append(frame)
+            del socket.steers[:-_MAX_STEERS]
         elif kind in _ASKS:
             found = _LANE.search(frame)
             socket.named = socket.named or found is not None

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from stepwell.cli._flush import committed_in, wait_committed
-from stepwell.errors import DeliveryError, SpoolFull
+from stepwell.errors import DeliveryError, SpoolFull, StoreError
 from stepwell.exchange import Found, Request, request_entry, response_entry
 from stepwell.sdk.records import Trajectory, checked, encoded
 from stepwell.spool import Entry, ProcessLock, Spool
@@ -157,8 +157,11 @@ class Delivery:
         while True:
             try:
                 return wait_committed(target, committed, timeout=_PATIENCE)
-            except DeliveryError:
-                before, done = done, committed().get(self._spool.producer, 0)
+            except DeliveryError as late:
+                try:
+                    before, done = done, committed().get(self._spool.producer, 0)
+                except StoreError:  # as it was all the time, which `late` says
+                    raise late from None
                 if done <= before:
                     raise
 

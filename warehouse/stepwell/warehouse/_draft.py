@@ -58,8 +58,9 @@ class Draft:
 
     @property
     def prompt_key(self) -> str | None:
-        """Names what was asked, of whom and with which tools; None for what was submitted: only calls are tried again."""
-        return None if self.submitted else asked_key(self.keys, self.step.model_asked, self.tools)
+        """Names what was asked, in which dialect, of whom and with which tools; None for what was submitted: only calls are tried again."""
+        step = self.step
+        return None if self.submitted else asked_key(self.keys, step.dialect, step.model_asked, self.tools)
 
     @property
     def failed(self) -> bool:

@@ -101,11 +101,14 @@ def _brought(before: bytes, messages: Sequence[Message]) -> bytes:
     return orjson.dumps([*orjson.loads(before or b"[]"), *new]) if new else before
 
 
-def asked_key(keys: Keys, model: str | None, tools: bytes) -> str | None:
-    """The key of a request: equal for two that ask the same model the same thing with the same tools. None without messages."""
+def asked_key(keys: Keys, dialect: str | None, model: str | None, tools: bytes) -> str | None:
+    """The key of a request: equal for two that ask the same model the same thing in the same dialect, with the same tools.
+
+    None without messages.
+    """
     if not keys.prompt:
         return None
-    return hashlib.blake2b(f"{keys.prompt[-1]} {model} ".encode() + tools, digest_size=16).hexdigest()
+    return hashlib.blake2b(f"{keys.prompt[-1]} {dialect} {model} ".encode() + tools, digest_size=16).hexdigest()
 
 
 class Rest:

@@ -25,6 +25,9 @@ from stepwell.errors import SettingsError
 _PASSES = 10
 """How often the patterns are tried on one text: a replacement can make a new match with what stands beside it."""
 
+_HALF = re.compile("[\ud800-\udfff]")
+"""Half a surrogate pair, which JSON can escape and no UTF-8 text can hold."""
+
 Names = dict[str, None]
 """An ordered set: the rules that found something."""
 
@@ -116,7 +119,10 @@ class Redactor:
             new = self.values(said, inside)
             if inside:
                 found |= inside
-                text = self._plain(json.dumps(new, ensure_ascii=False, separators=(",", ":")), found)
+                made = json.dumps(new, ensure_ascii=False, separators=(",", ":"))
+                if not _HALF.search(text):  # with one, it is bytes that are no UTF-8, which shall come back the same
+                    made = _HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", made)
+                text = self._plain(made, found)
         return text
 
     def values(self, value: object, found: Names) -> object:
@@ -154,6 +160,8 @@ def _called(name: str, function: Callable[[str], object], text: str, found: Name
         raise RedactionFailed(f"the redaction rule {name} failed: {type(error).__name__}") from None
     if not isinstance(new, str):
         raise RedactionFailed(f"the redaction rule {name} gave no text but {type(new).__name__}")
+    if set(_HALF.findall(new)) - set(_HALF.findall(text)):
+        raise RedactionFailed(f"the redaction rule {name} gave half a surrogate pair, which cannot be stored")
     if new != text:
         found[name] = None
     return new

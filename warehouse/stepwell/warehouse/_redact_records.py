@@ -109,8 +109,12 @@ def redacted_quarantine(redactor: Redactor, row: dict[str, Any], *, failed: bool
         if found:
             update["reason"] += f" (redacted by {', '.join(found)})"
         return row | update
-    except (RedactionFailed, RecursionError) as error:
-        reason = str(error) if isinstance(error, RedactionFailed) else "nested too deeply for the redaction rules"
+    except (RedactionFailed, RecursionError, UnicodeEncodeError) as error:
+        reason = "the redaction rules gave what is no Unicode text"
+        if isinstance(error, RedactionFailed):
+            reason = str(error)
+        elif isinstance(error, RecursionError):
+            reason = "nested too deeply for the redaction rules"
         return row | dict.fromkeys(texts) | {"reason": reason}
 
 
