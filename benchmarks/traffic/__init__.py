@@ -14,9 +14,9 @@ from benchmarks.traffic._wire import Wire
 
 from stepwell.exchange import Exchange, Request, Response
 
-__all__ = ["ARGUMENTS", "EVENT", "PLAIN", "WIRES", "Wire", "exchanges", "long_stream"]
+__all__ = ["ARGUMENTS", "PLAIN", "WIRES", "Wire", "exchanges", "long_stream"]
 
-EVENT = 100
+_EVENT = 100
 """Bytes of an event in a long stream; where the framing alone takes more, as few as it can be."""
 WIRES: tuple[Wire, ...] = (
     Chat(),
@@ -44,7 +44,7 @@ def exchanges(wire: Wire) -> list[Exchange]:
 
 def long_stream(wire: Wire, size: int) -> Exchange:
     """A streamed call whose answer is at least `size` bytes of small events."""
-    event = wire.lean("x" * max(EVENT - len(wire.lean("")), 1))
+    event = wire.lean("x" * max(_EVENT - len(wire.lean("")), 1))
     count = -(-size // len(event))
     return _exchange(wire, wire.opening() + event * count + wire.closing(count), wire.streamed_type)
 

@@ -73,12 +73,12 @@ TOOLS: list[Json] = [
 
 TEXTS = [_chance.choice(_WORDS) + " " for _ in range(760)]
 """The answer's text, as it streams."""
-_ARGUMENTS = orjson.dumps({"path": "src/client/pool.py", "old": _text(_chance, 60), "new": _text(_chance, 80)}).decode()
-PIECES = [_ARGUMENTS[at : at + 5] for at in range(0, len(_ARGUMENTS), 5)]
-"""The arguments of the call it ends with, as they stream."""
-CALL = Turn("".join(TEXTS), "call_0a1b2c3d4e5f60718293a4b5", "edit_file", orjson.loads(_ARGUMENTS), "")
 PLAIN = "".join(TEXTS)
-ARGUMENTS = _ARGUMENTS
+ARGUMENTS = orjson.dumps({"path": "src/client/pool.py", "old": _text(_chance, 60), "new": _text(_chance, 80)}).decode()
+"""Of the call it ends with."""
+PIECES = [ARGUMENTS[at : at + 5] for at in range(0, len(ARGUMENTS), 5)]
+"""The same, as they stream."""
+CALL = Turn(PLAIN, "call_0a1b2c3d4e5f60718293a4b5", "edit_file", orjson.loads(ARGUMENTS), "")
 
 PROMPT = "\n".join(
     [SYSTEM, TASK, *(f"{turn.text}\n{orjson.dumps(turn.arguments).decode()}\n{turn.result}" for turn in TURNS)]

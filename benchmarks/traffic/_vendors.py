@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import base64
-import struct
 from collections.abc import Iterable
 from typing import Any
-from zlib import crc32
 
 from benchmarks.traffic._conversation import (
     CALL,
@@ -22,7 +20,7 @@ from benchmarks.traffic._conversation import (
     event,
 )
 
-_FRAMES = "application/vnd.amazon.eventstream"
+from stepwell.testing._aws_frames import MEDIA_TYPE, frame_of
 
 
 class Anthropic:
@@ -153,14 +151,7 @@ class Gemini:
 def _frame(kind: str, value: object, lean: bool = False) -> bytes:
     """One frame of an AWS event stream; `lean`: without the content type."""
     named = {":event-type": kind, ":message-type": "event", **({} if lean else {":content-type": "application/json"})}
-    head = b"".join(
-        bytes([len(name)]) + name.encode() + struct.pack(">BH", 7, len(text)) + text.encode()
-        for name, text in named.items()
-    )
-    payload = dumps(value)
-    prelude = struct.pack(">II", 16 + len(head) + len(payload), len(head))
-    message = prelude + struct.pack(">I", crc32(prelude)) + head + payload
-    return message + struct.pack(">I", crc32(message))
+    return frame_of(named, dumps(value))
 
 
 class Converse:
@@ -168,7 +159,7 @@ class Converse:
 
     name = "bedrock.converse"
     path = f"/model/{MODEL}/converse-stream"
-    streamed_type = _FRAMES
+    streamed_type = MEDIA_TYPE
     _counts = {"inputTokens": PROMPT_TOKENS, "outputTokens": 800, "totalTokens": PROMPT_TOKENS + 800}  # noqa: RUF012
 
     def request(self, stream: bool) -> Json:  # noqa: ARG002
@@ -223,7 +214,7 @@ class Invoke:
 
     name = "bedrock.invoke"
     path = "/model/anthropic.bench-1/invoke-with-response-stream"
-    streamed_type = _FRAMES
+    streamed_type = MEDIA_TYPE
 
     def __init__(self) -> None:
         self._inner = Anthropic()

@@ -79,9 +79,3 @@ def said_in(step: Step) -> list[dict[str, Any]]:
     assert step.response is not None
     parts: list[dict[str, Any]] = step.response["content"]
     return parts
-
-
-def asked_in(step: Step) -> list[dict[str, Any]]:
-    """The messages of a step."""
-    assert step.messages is not None
-    return step.messages

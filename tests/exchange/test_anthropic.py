@@ -14,6 +14,9 @@ from stepwell.exchange import End, Exchange, Request, Response, Unparseable, dia
 from stepwell.exchange.canonical import following_key, prefix_keys
 from stepwell.sdk.records import Step
 
+from . import junk
+from .junk import ENDS, anything, shaped, words
+
 MODELS = "/v1/projects/p/locations/us-east5/publishers/anthropic/models"
 
 
@@ -211,12 +214,7 @@ def test_the_next_turn_continues_what_was_answered() -> None:
     assert prefix_keys(second.messages)[1] == following_key(prefix_keys(first.messages), first.response)
 
 
-words = st.text(max_size=4) | st.sampled_from(["text", "tool_use", "tool_result", "thinking", "user", "error", "m"])
-anything = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False) | words,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
-    max_leaves=5,
-)
+said = words("text", "tool_use", "tool_result", "thinking", "user", "error", "m")
 TYPES = [
     *("message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta"),
     *("message_stop", "ping", "error", "text_delta", "input_json_delta", "thinking_delta", "signature_delta"),
@@ -228,15 +226,11 @@ KEYS = [
     *("text", "thinking", "signature", "partial_json", "citation", "citations", "data", "input", "source", "to"),
     *("stop_reason", "stop_sequence", "stop_details", "tool_use_id", "is_error", "encrypted_content", "container"),
 ]
-shaped = st.recursive(
-    anything | st.sampled_from(TYPES),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5),
-    max_leaves=12,
-)
+values = shaped(anything(said) | st.sampled_from(TYPES), KEYS)
 typed = st.builds(
     lambda kind, fields: {**fields, "type": kind},
     st.sampled_from(TYPES),
-    st.dictionaries(st.sampled_from(KEYS), shaped, max_size=4),
+    st.dictionaries(st.sampled_from(KEYS), values, max_size=4),
 )
 indexes = st.none() | st.integers(0, 2)
 deltas = st.builds(
@@ -246,48 +240,47 @@ deltas = st.builds(
     indexes,
     st.sampled_from([*TYPES[8:14], None, "new_delta"]),
     st.sampled_from(["text", "thinking", "signature", "partial_json", "citation", "content"]),
-    words | st.none(),
+    said | st.none(),
 )  # fmt: skip
 starts = st.builds(
     lambda index, block: {"type": "content_block_start", "index": index, "content_block": block}, indexes, typed
 )
 stops = st.builds(lambda index: {"type": "content_block_stop", "index": index}, indexes)
-begun = st.builds(lambda id_: {"type": "message_start", "message": {"id": id_, "model": "m"}}, words)
+begun = st.builds(lambda id_: {"type": "message_start", "message": {"id": id_, "model": "m"}}, said)
 events = begun | starts | deltas | stops | st.sampled_from([CUT, END, OVER, ERROR, {"type": "ping"}])
-turns = st.fixed_dictionaries({"role": words, "content": shaped | st.lists(typed, max_size=2)})
+turns = st.fixed_dictionaries({"role": said, "content": values | st.lists(typed, max_size=2)})
 requests = st.fixed_dictionaries(
     {"messages": st.lists(turns, max_size=2)},
-    optional={"system": shaped, "tools": shaped, "model": words, "thinking": anything},
+    optional={"system": values, "tools": values, "model": said, "thinking": anything(said)},
 )
-ends: st.SearchStrategy[End] = st.sampled_from(["complete", "client_disconnect", "upstream_error", "aborted"])
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(events, max_size=8), ends)
+@given(st.lists(events, max_size=8), ENDS)
 def test_any_order_of_events_gives_a_step(made: list[Any], end: End) -> None:
     never_fails(make(sse(*made), end=end, kind="text/event-stream"))
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(typed | shaped, max_size=4), ends)
+@given(st.lists(typed | values, max_size=4), ENDS)
 def test_no_stream_makes_it_fail(made: list[Any], end: End) -> None:
     never_fails(make(sse(*made), end=end, kind="text/event-stream"))
 
 
 @settings(max_examples=60, deadline=None)
-@given(typed | st.fixed_dictionaries({"content": st.lists(typed, max_size=3)}) | shaped, ends)
+@given(typed | st.fixed_dictionaries({"content": st.lists(typed, max_size=3)}) | values, ENDS)
 def test_no_answer_makes_it_fail(made: Any, end: End) -> None:
     never_fails(make(made, end=end))
 
 
 @settings(max_examples=60, deadline=None)
-@given(requests | shaped)
+@given(requests | values)
 def test_no_request_makes_it_fail(asked: Any) -> None:
     never_fails(make(ANSWER, asked=json.dumps(asked).encode()))
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.binary(max_size=60), st.binary(max_size=60), ends, st.sampled_from(["text/event-stream", "application/json"]))
+@given(st.binary(max_size=60), st.binary(max_size=60), ENDS, st.sampled_from(["text/event-stream", "application/json"]))
 def test_no_bytes_make_it_fail(asked: bytes, answer: bytes, end: End, kind: str) -> None:
     never_fails(make(answer, end=end, kind=kind))
     never_fails(make(ANSWER, asked=asked, end=end))
@@ -305,15 +298,5 @@ def test_no_nesting_makes_it_fail(depth: int) -> None:
 
 
 def never_fails(exchange: Exchange) -> None:
-    """One step that is a step, the same each time, and can be rebuilt; or a reason to put the exchange aside."""
-    dialect = dialect_for("POST", "/v1/messages")
-    try:
-        steps = parse(exchange)
-    except Unparseable as error:
-        assert str(error)
-        return
-    assert parse(exchange) == steps and dialect is not None
-    (step,) = steps
-    assert step.trainable == (step.untrainable_reason is None)
-    assert Step.model_validate_json(step.model_dump_json()) == step
-    assert json.dumps(dialect.request_of(step)) and json.dumps(dialect.answer_of(steps))
+    """One step at most."""
+    assert len(junk.never_fails(exchange)) <= 1

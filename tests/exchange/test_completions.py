@@ -15,6 +15,7 @@ from stepwell.exchange._completions import OpenAICompletions
 from stepwell.sdk.records import Step
 
 from .conftest import sse
+from .junk import ENDS, anything, never_fails, shaped, words
 
 
 def answer(*choices: dict[str, Any], **root: Any) -> dict[str, Any]:
@@ -182,54 +183,29 @@ def test_a_request_that_is_none_is_unparseable(asked: dict[str, Any]) -> None:
         steps(answer(), asked)
 
 
-words = st.text(max_size=4)
-anything = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | words,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
-    max_leaves=5,
-)
+said = words()
 FIELDS = ["index", "text", "message", "content", "logprobs", "tokens", "token_logprobs", "token_ids", "prompt_token_ids",
           "finish_reason", "choices", "usage", "completion_tokens", "id", "model", "error", "prompt", "suffix", "n", "echo",
           "reasoning", "best_of"]  # fmt: skip
-shaped = st.recursive(
-    anything,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=6),
-    max_leaves=12,
-)
-choice = st.fixed_dictionaries({}, optional=dict.fromkeys(FIELDS[:10], shaped))
+values = shaped(anything(said), FIELDS, 6)
+choice = st.fixed_dictionaries({}, optional=dict.fromkeys(FIELDS[:10], values))
 replies = st.fixed_dictionaries(
-    {"choices": st.lists(choice, max_size=3) | shaped}, optional={"usage": shaped, "id": shaped}
+    {"choices": st.lists(choice, max_size=3) | values}, optional={"usage": values, "id": values}
 )
 requests = st.fixed_dictionaries(
-    {"prompt": words | st.lists(words | st.lists(st.integers(0, 9), max_size=2), max_size=3) | shaped},
-    optional={"n": st.integers(-1, 3) | shaped, "suffix": shaped, "echo": shaped, "model": shaped},
+    {"prompt": said | st.lists(said | st.lists(st.integers(0, 9), max_size=2), max_size=3) | values},
+    optional={"n": st.integers(-1, 3) | values, "suffix": values, "echo": values, "model": values},
 )
-ends: st.SearchStrategy[End] = st.sampled_from(["complete", "client_disconnect", "upstream_error", "aborted"])
 
 
 @settings(max_examples=120)
-@given(st.lists(replies | shaped, min_size=1, max_size=3), requests, ends, st.booleans())
+@given(st.lists(replies | values, min_size=1, max_size=3), requests, ENDS, st.booleans())
 def test_no_json_makes_it_fail(made: list[Any], asked: Any, end: End, streamed: bool) -> None:
     body = sse(*made, done=False) if streamed else json.dumps(made[0]).encode()
     never_fails(make(body, json.dumps(asked).encode(), end=end))
 
 
-@given(st.binary(max_size=60), st.binary(max_size=30), ends)
+@given(st.binary(max_size=60), st.binary(max_size=30), ENDS)
 def test_no_bytes_make_it_fail(body: bytes, asked: bytes, end: End) -> None:
     never_fails(make(body, asked, end=end))
     never_fails(make(body, end=end))
-
-
-def never_fails(exchange: Exchange) -> None:
-    try:
-        made = parse(exchange)
-    except Unparseable as error:
-        assert str(error)
-        return
-    dialect = dialect_for("POST", "/v1/completions")
-    assert dialect is not None and parse(exchange) == made
-    assert len({step.step_id for step in made}) == len(made) > 0
-    assert isinstance(dialect.answer_of(made), dict)
-    for step in made:
-        assert isinstance(dialect.request_of(step), dict)
-        assert Step.model_validate_json(step.model_dump_json()) == step

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
-from dataclasses import replace
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-import brotli
 import pytest
-import zstandard
 
-from stepwell.exchange import Exchange, Request, Response, dialect_for, parse
+from stepwell.exchange import Exchange, dialect_for, parse
 from stepwell.exchange._anthropic import AnthropicMessages
-from stepwell.exchange._encoding import decode
 from stepwell.exchange._sse import parse_events
 from stepwell.sdk.records import Step
 
-CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
-NAMES = sorted(
-    f"{folder}/{path.stem}"
-    for folder in ("anthropic", "anthropic_vertex")
-    for path in (CORPUS / "exchanges" / folder).glob("*.json")
-)
+from . import corpus
+from .corpus import answered, cuts, expected, manifest, names, needed, packed, plain_body, respelled, subset, text
 
-pytestmark = pytest.mark.skipif(not NAMES, reason="needs the recorded exchanges in ../shared/corpus")
+NAMES = names("anthropic", "anthropic_vertex")
+
+pytestmark = needed(NAMES)
 each = pytest.mark.parametrize("name", NAMES)
 DIALECT = AnthropicMessages()
 
@@ -35,31 +25,10 @@ SPLICED = "anthropic/ai__spliced-message-start.chunks__00"
 """Two generations in one body. The SDK adds the second one's deltas to the first one's blocks; we keep them apart."""
 
 
-@lru_cache
-def lines(file: str) -> dict[str, dict[str, Any]]:
-    return {line["id"]: line for line in map(json.loads, (CORPUS / file).read_text(encoding="utf8").splitlines())}
-
-
 def load(name: str) -> Exchange:
-    """A recording, its answer decoded; without a recorded request, with any that is one."""
-    raw = json.loads((CORPUS / "exchanges" / f"{name}.json").read_text(encoding="utf8"))
-    asked, answered = raw["request"], raw["response"]
-    body = base64.b64decode(answered["body_b64"]) if "body_b64" in answered else answered["body"].encode()
-    headers = [(key.lower(), value) for key, value in answered["headers"]]
-    codings = ", ".join(value for key, value in headers if key == "content-encoding")
-    request = asked["body"].encode() if asked else b'{"model": "m", "messages": []}'
-    return Exchange(
-        id="x",
-        dialect="anthropic.messages",
-        request=Request("POST", asked["url"] if asked else "http://x/v1/messages", [], request, 1),
-        response=Response(
-            answered["status"] or 200,
-            [(key, value) for key, value in headers if key != "content-encoding"],
-            decode(body, codings).body,
-            "complete",
-            2,
-        ),
-    )
+    """A recording, its answer decoded."""
+    exchange = corpus.load(name, "anthropic.messages", "http://x/v1/messages", b'{"model": "m", "messages": []}')
+    return answered(exchange, plain_body(exchange))
 
 
 def step_of(name: str) -> Step:
@@ -76,7 +45,7 @@ def test_every_recording_is_found_by_its_path(name: str) -> None:
 
 @each
 def test_every_recording_gives_what_the_sdk_gives(name: str) -> None:
-    step, wanted = step_of(name), lines("EXPECTED.jsonl")[name]
+    step, wanted = step_of(name), expected()[name]
     if "result" not in wanted:
         assert step.status == "error"
         return
@@ -110,24 +79,15 @@ def texts(parts: list[dict[str, Any]], kind: str) -> list[str]:
     return [part["text"] for part in parts if part["type"] == kind]
 
 
-def subset(wanted: Any, found: Any) -> bool:
-    """The SDK drops nulls, and counters that it does not know keep their values."""
-    if isinstance(wanted, dict):
-        return isinstance(found, dict) and all(subset(value, found.get(key)) for key, value in wanted.items())
-    if isinstance(wanted, list):
-        return isinstance(found, list) and all(map(subset, wanted, found)) and len(wanted) == len(found)
-    return bool(wanted == found)
-
-
 @each
 def test_every_recording_gives_what_its_source_expects(name: str) -> None:
-    manifest = lines("MANIFEST.jsonl")[name]
-    for wanted in filter(None, (manifest.get("expected"), manifest.get("expected_twin"))):
-        step = step_of(name)
-        assert step.response is not None and step.usage is not None
-        parts = step.response["content"]
+    source, step = manifest()[name], step_of(name)
+    assert step.response is not None
+    parts = step.response["content"]
+    for wanted in filter(None, (source.get("expected"), source.get("expected_twin"))):
+        assert step.usage is not None
         if said := wanted["text"]:
-            assert "".join(texts(parts, "text")) == said
+            assert text(step) == said
         if any(thoughts := wanted["thinking"]):  # most sources do not look at it
             assert texts(parts, "reasoning") == thoughts
         calls = [part for part in parts if part["type"] == "tool_call"]
@@ -159,8 +119,7 @@ def test_a_rebuilt_answer_makes_the_same_step(name: str) -> None:
     exchange = load(name)
     (step,) = parse(exchange)
     body = json.dumps(DIALECT.answer_of([step])).encode()
-    answered = replace(exchange.response, body=body, headers=[("content-type", "application/json")])
-    (again,) = parse(replace(exchange, response=answered))
+    (again,) = parse(answered(exchange, body, headers=[("content-type", "application/json")]))
     assert semantic(again) == semantic(step)
 
 
@@ -189,22 +148,10 @@ def semantic(step: Step) -> dict[str, Any]:
 def test_no_line_end_and_no_coding_changes_a_step(name: str) -> None:
     exchange = load(name)
     steps = parse(exchange)
-    for coding, body in variants(exchange.response.body):
-        headers = [*exchange.response.headers, ("content-encoding", coding)]
-        assert parse(replace(exchange, response=replace(exchange.response, body=body, headers=headers))) == steps
-
-
-def variants(body: bytes) -> list[tuple[str, bytes]]:
-    packed = [
-        ("gzip", gzip.compress(body)),
-        ("br", brotli.compress(body, quality=2)),
-        ("zstd", zstandard.compress(body)),
-    ]
-    if not body.startswith((b"event:", b"data:")):
-        return packed
-    unix = body.replace(b"\r\n", b"\n")
-    unspaced = unix.replace(b"\ndata: ", b"\ndata:")
-    return [*packed, *(("", made) for made in (unix.replace(b"\n", b"\r\n"), unix.replace(b"\n", b"\r"), unspaced))]
+    body = exchange.response.body
+    events = respelled(exchange, body) if body.startswith((b"event:", b"data:")) else []
+    for other in [*packed(exchange, body), *events]:
+        assert parse(other) == steps
 
 
 @each
@@ -213,9 +160,8 @@ def test_a_recording_cut_anywhere_is_never_a_crash_nor_taken_for_whole(name: str
     body = exchange.response.body
     whole = json.dumps(parse(exchange)[0].response)
     ends = end_of(body)
-    for cut in cuts(body):
-        part = replace(exchange.response, body=body[:cut], end="client_disconnect")
-        (step,) = parse(replace(exchange, response=part))
+    for cut in places(body):
+        (step,) = parse(answered(exchange, body[:cut], end="client_disconnect"))
         ended = cut >= ends
         assert step.response is not None and ended == (step.status != "client_disconnect")
         for said in step.response["content"]:
@@ -233,11 +179,11 @@ def end_of(body: bytes) -> int:
     return len(body.rstrip())
 
 
-def cuts(body: bytes) -> list[int]:
+def places(body: bytes) -> list[int]:
     """Thirty places all over the body, and where each of its last events begins and ends."""
-    places = set(range(0, len(body), max(1, len(body) // 30)))
+    found = set(cuts(body, 30))
     events = list(parse_events(body))[-3:]
     for event in events:
         at = body.rindex(event.data)
-        places |= {at, at + len(event.data) // 2, at + len(event.data) - 1}
-    return sorted(places)
+        found |= {at, at + len(event.data) // 2, at + len(event.data) - 1}
+    return sorted(found)

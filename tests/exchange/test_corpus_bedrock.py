@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-import brotli
 import pytest
-import zstandard
 
-from stepwell.exchange import Exchange, Request, Response, dialect_for, parse
+from stepwell.exchange import Exchange, dialect_for, parse
 from stepwell.exchange._eventstream import read_frames
 from stepwell.sdk.records import Step
 
-CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
-NAMES = sorted(
-    f"{folder}/{path.stem}"
-    for folder in ("bedrock_converse", "bedrock_invoke")
-    for path in (CORPUS / "exchanges" / folder).glob("*.json")
-)
+from . import corpus
+from .corpus import answered, cuts, expected, names, needed, packed, raw, subset, text
 
-pytestmark = pytest.mark.skipif(not NAMES, reason="needs the recorded exchanges in ../shared/corpus")
+NAMES = names("bedrock_converse", "bedrock_invoke")
+
+pytestmark = needed(NAMES)
 each = pytest.mark.parametrize("name", NAMES)
 
 AT_HAND: dict[str, dict[str, Any]] = {
@@ -55,57 +47,37 @@ AT_HAND: dict[str, dict[str, Any]] = {
 """What no SDK puts together, read off the recordings."""
 
 
-@lru_cache
-def expected() -> dict[str, dict[str, Any]]:
-    lines = (CORPUS / "EXPECTED.jsonl").read_text(encoding="utf8").splitlines()
-    return {line["id"]: line for line in map(json.loads, lines)}
-
-
-def load(name: str) -> tuple[dict[str, Any], Exchange]:
-    raw = json.loads((CORPUS / "exchanges" / f"{name}.json").read_text(encoding="utf8"))
-    asked, answered = raw["request"], raw["response"]
-    body = base64.b64decode(answered["body_b64"]) if "body_b64" in answered else answered["body"].encode()
-    # Without a recorded request: any that is one.
-    request = asked["body"].encode() if asked else b'{"messages": []}'
-    headers = [(key.lower(), value) for key, value in answered["headers"]]
-    return raw, Exchange(
-        id=name,
-        dialect=raw["dialect"].replace("_", "."),
-        request=Request("POST", asked["url"] if asked else "http://x/model/m/converse", [], request, 1),
-        response=Response(answered["status"] or 200, headers, body, "complete", 2),
-    )
-
-
-def answered_with(exchange: Exchange, response: Response) -> list[Step]:
-    return list(parse(Exchange(exchange.id, exchange.dialect, exchange.request, response)))
+def load(name: str) -> Exchange:
+    dialect = name.partition("/")[0].replace("_", ".")
+    return corpus.load(name, dialect, "http://x/model/m/converse", b'{"messages": []}')
 
 
 @each
 def test_every_recording_is_known_by_its_path(name: str) -> None:
-    _, exchange = load(name)
+    exchange = load(name)
     dialect = dialect_for("POST", exchange.request.url.partition("//")[2].partition("?")[0])
     assert dialect is not None and dialect.name == exchange.dialect
 
 
 @each
 def test_every_recording_gives_what_the_sdk_gives(name: str) -> None:
-    raw, exchange = load(name)
+    recording, exchange = raw(name), load(name)
     wanted = expected()[name]
     (step,) = parse(exchange)
     assert step.response is not None
     parts = step.response["content"]
     if not wanted["ok"]:
-        told, text = AT_HAND[name], joined(parts, "text")
+        told, said = AT_HAND[name], text(step)
         assert (step.status, step.finish_reason) == (told["status"], told["finish_reason"])
-        assert text.startswith(told["begins"]) and len(text) == told["length"]
+        assert said.startswith(told["begins"]) and len(said) == told["length"]
         assert subset(told["usage"], step.usage)
         return
     if "result" not in wanted:
-        assert (step.status, step.extra and step.extra["http_status"]) == ("error", raw["response"]["status"])
+        assert (step.status, step.extra and step.extra["http_status"]) == ("error", recording["response"]["status"])
         return
     (choice,) = wanted["result"]["choices"]
-    assert joined(parts, "text") == choice["text"]
-    assert joined(parts, "reasoning") == (choice["reasoning"] or "")
+    assert text(step) == choice["text"]
+    assert text(step, "reasoning") == (choice["reasoning"] or "")
     assert calls(parts) == [(call["id"], call["name"], call["arguments"]) for call in choice["tool_calls"]]
     assert raw_arguments(parts) >= {call["arguments_raw"] for call in choice["tool_calls"] if call["arguments_raw"]}
     assert step.finish_reason == choice["finish_reason"]
@@ -114,10 +86,6 @@ def test_every_recording_gives_what_the_sdk_gives(name: str) -> None:
         assert step.response_id == wanted["result"]["response_id"]
     assert step.status == ("truncated" if choice["finish_reason"] == "max_tokens" else "ok")
     assert not step.trainable
-
-
-def joined(parts: list[dict[str, Any]], kind: str) -> str:
-    return "".join(part["text"] for part in parts if part["type"] == kind)
 
 
 def raw_arguments(parts: list[dict[str, Any]]) -> set[str]:
@@ -132,47 +100,35 @@ def calls(parts: list[dict[str, Any]]) -> list[tuple[str, str, Any]]:
     return found
 
 
-def subset(wanted: Any, found: Any) -> bool:
-    """The SDK drops nulls and what it does not know."""
-    if isinstance(wanted, dict):
-        return isinstance(found, dict) and all(subset(value, found.get(key)) for key, value in wanted.items())
-    return bool(wanted == found)
-
-
 @each
 def test_no_coding_changes_a_step(name: str) -> None:
-    _, exchange = load(name)
+    exchange = load(name)
     plain = parse(exchange)
     assert parse(exchange) == plain
-    body = exchange.response.body
-    packed = {"gzip": gzip.compress(body), "br": brotli.compress(body), "zstd": zstandard.compress(body)}
-    for coding, coded in packed.items():
-        headers = [*exchange.response.headers, ("content-encoding", coding)]
-        assert answered_with(exchange, Response(exchange.response.status, headers, coded, "complete", 2)) == plain
+    for other in packed(exchange, exchange.response.body):
+        assert parse(other) == plain
 
 
 @each
 def test_a_recording_cut_anywhere_is_never_a_crash_nor_taken_for_whole(name: str) -> None:
-    _, exchange = load(name)
-    body, headers = exchange.response.body, exchange.response.headers
+    exchange = load(name)
+    body = exchange.response.body
     (whole,) = parse(exchange)
-    for cut in range(0, len(body), max(1, len(body) // 40)):
-        part = Response(exchange.response.status, headers, body[:cut], "client_disconnect", 2)
-        (step,) = answered_with(exchange, part)
+    for cut in cuts(body):
+        (step,) = parse(answered(exchange, body[:cut], end="client_disconnect"))
         assert step.status in ("client_disconnect", "error") or step.finish_reason == whole.finish_reason
-        assert step.response is not None and whole.response is not None
-        assert joined(whole.response["content"], "text").startswith(joined(step.response["content"], "text"))
+        assert text(whole).startswith(text(step))
 
 
 @each
 def test_the_request_comes_back(name: str) -> None:
-    raw, exchange = load(name)
-    if raw["request"] is None:
+    recording, exchange = raw(name), load(name)
+    if recording["request"] is None:
         pytest.skip("the request was not recorded")
     (step,) = parse(exchange)
     dialect = dialect_for("POST", exchange.request.url)
     assert dialect is not None
-    assert same(dialect.request_of(step)) == same(json.loads(raw["request"]["body"]))
+    assert same(dialect.request_of(step)) == same(json.loads(recording["request"]["body"]))
 
 
 def same(value: Any) -> Any:
@@ -188,18 +144,16 @@ def same(value: Any) -> Any:
 
 @each
 def test_the_answer_comes_back(name: str) -> None:
-    raw, exchange = load(name)
+    recording, exchange = raw(name), load(name)
     (step,) = parse(exchange)
     dialect = dialect_for("POST", exchange.request.url)
     assert dialect is not None
     back = dialect.answer_of([step])
-    if "body" in raw["response"]:
-        assert same(back) == same(json.loads(raw["response"]["body"]))
+    if "body" in recording["response"]:
+        assert same(back) == same(json.loads(recording["response"]["body"]))
         return
     # A stream: what it said makes the same step as a plain body.
-    (again,) = answered_with(
-        exchange, Response(200, exchange.response.headers, json.dumps(back).encode(), "complete", 2)
-    )
+    (again,) = parse(answered(exchange, json.dumps(back).encode(), status=200))
     assert comparable(again) == comparable(step)
 
 
@@ -214,8 +168,8 @@ def comparable(step: Step) -> dict[str, Any]:
 
 @each
 def test_every_recorded_frame_is_whole(name: str) -> None:
-    raw, exchange = load(name)
-    if "body_b64" not in raw["response"]:
+    recording, exchange = raw(name), load(name)
+    if "body_b64" not in recording["response"]:
         pytest.skip("no frames")
     found = read_frames(exchange.response.body)
     assert found.complete and found.frames

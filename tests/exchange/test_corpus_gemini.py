@@ -2,76 +2,40 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
 import re
-from functools import lru_cache
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
-import brotli
 import pytest
-import zstandard
 
-from stepwell.exchange import End, Exchange, Request, Response, dialect_for, parse
+from stepwell.exchange import Exchange, dialect_for, parse
 from stepwell.exchange._gemini import Gemini
 from stepwell.exchange._gemini_words import camel
 from stepwell.sdk.records import Step
 
-CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
-FOLDER = CORPUS / "exchanges" / "gemini"
-NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
+from . import corpus
+from .corpus import answered, cuts, expected, manifest, names, needed, packed, plain_body, respelled, subset, text
 
-pytestmark = pytest.mark.skipif(not NAMES, reason="needs the recorded exchanges in ../shared/corpus")
+NAMES = names("gemini")
+
+pytestmark = needed(NAMES)
 each = pytest.mark.parametrize("name", NAMES)
 
 FREE = frozenset({"args", "response", "parameters", "parametersJsonSchema", "responseSchema", "responseJsonSchema"})
 """Fields whose own fields are the user's, and are not respelled."""
 
 
-@lru_cache
-def lines(name: str) -> dict[str, dict[str, Any]]:
-    read = (CORPUS / name).read_text(encoding="utf8").splitlines()
-    return {line["id"].removeprefix("gemini/"): line for line in map(json.loads, read) if line["dialect"] == "gemini"}
-
-
-@lru_cache
 def load(name: str) -> Exchange:
-    raw = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf8"))
-    asked, answered = raw["request"], raw["response"]
-    body = base64.b64decode(answered["body_b64"]) if "body_b64" in answered else answered["body"].encode()
-    # Without a recorded request: any that is one.
-    request = asked["body"].encode() if asked else b'{"contents": []}'
-    headers = [(key.lower(), value) for key, value in answered["headers"]]
-    return Exchange(
-        id=name,
-        dialect="gemini",
-        request=Request("POST", asked["url"] if asked else "http://x/v1/models/m:generateContent", [], request, 1),
-        response=Response(answered["status"] or 200, headers, body, "complete", 2),
-    )
-
-
-def with_body(exchange: Exchange, body: bytes, *, coding: str = "", cut: bool = False) -> Exchange:
-    response = exchange.response
-    kept = [(key, value) for key, value in response.headers if key != "content-encoding"]
-    headers = [*kept, *([("content-encoding", coding)] if coding else [])]
-    end: End = "client_disconnect" if cut else "complete"
-    return Exchange(exchange.id, exchange.dialect, exchange.request, Response(response.status, headers, body, end, 2))
-
-
-def plain_body(exchange: Exchange) -> bytes:
-    body = exchange.response.body
-    return gzip.decompress(body) if body.startswith(b"\x1f\x8b") else body
+    return corpus.load(name, "gemini", "http://x/v1/models/m:generateContent", b'{"contents": []}')
 
 
 def objects(exchange: Exchange) -> list[dict[str, Any]]:
     """The answer's objects, read in the plainest way there is."""
-    text = plain_body(exchange).decode()
-    if text.lstrip().startswith("data:"):
-        return [json.loads(line[5:]) for line in text.splitlines() if line.startswith("data:")]
-    value = json.loads(text)
+    body = plain_body(exchange).decode()
+    if body.lstrip().startswith("data:"):
+        return [json.loads(line[5:]) for line in body.splitlines() if line.startswith("data:")]
+    value = json.loads(body)
     return value if isinstance(value, list) else [value]
 
 
@@ -79,7 +43,7 @@ def objects(exchange: Exchange) -> list[dict[str, Any]]:
 def test_every_recording_gives_what_the_sdk_gives(name: str) -> None:
     exchange = load(name)
     steps = parse(exchange)
-    result = lines("EXPECTED.jsonl")[name].get("result")
+    result = expected()[name].get("result")
     if result is None:
         by_hand(exchange, steps[0])
         return
@@ -95,14 +59,14 @@ def test_every_recording_gives_what_the_sdk_gives(name: str) -> None:
         assert first.extra["error"].get("blockReason") == result["prompt_block_reason"]
 
 
-def compare(step: Step, choice: dict[str, Any], answered: list[dict[str, Any]]) -> None:
-    assert text(step, "text") == choice["text"]
+def compare(step: Step, choice: dict[str, Any], chunks: list[dict[str, Any]]) -> None:
+    assert text(step) == choice["text"]
     assert text(step, "reasoning") == (choice["reasoning"] or "")
     assert step.finish_reason == choice["finish_reason"]
     assert step.status == ("truncated" if choice["finish_reason"] == "MAX_TOKENS" else "ok")
     if any(call.get("partial") for call in choice["tool_calls"]):
         # The SDK hands the pieces of such calls on as they come: here they are one call each, whole.
-        assert calls(step) == joined_calls(answered)
+        assert calls(step) == joined_calls(chunks)
     else:
         assert calls(step) == [(call["name"], call["arguments"] or {}, call["id"]) for call in choice["tool_calls"]]
     assert step.response is not None
@@ -112,10 +76,10 @@ def compare(step: Step, choice: dict[str, Any], answered: list[dict[str, Any]]) 
     assert signatures == choice["signatures"]
 
 
-def joined_calls(answered: list[dict[str, Any]]) -> list[tuple[str, Any, None]]:
+def joined_calls(chunks: list[dict[str, Any]]) -> list[tuple[str, Any, None]]:
     """Calls in pieces, put together by their paths as text."""
     made: list[tuple[str, Any, None]] = []
-    for call in (part["functionCall"] for chunk in answered for part in parts(chunk) if "functionCall" in part):
+    for call in (part["functionCall"] for chunk in chunks for part in parts(chunk) if "functionCall" in part):
         if "name" in call:
             made.append((call["name"], call.get("args", {}), None))
         for piece in call.get("partialArgs", []):
@@ -138,49 +102,44 @@ def parts(chunk: dict[str, Any]) -> list[dict[str, Any]]:
 
 def by_hand(exchange: Exchange, step: Step) -> None:
     """What the SDK cannot read, read in the plainest way."""
-    answered = objects(exchange)
-    if "error" in answered[0]:
-        assert step.status == "error" and step.extra is not None and step.extra["error"] == answered[0]["error"]
+    chunks = objects(exchange)
+    if "error" in chunks[0]:
+        assert step.status == "error" and step.extra is not None and step.extra["error"] == chunks[0]["error"]
         return
-    said = [part for chunk in answered for part in parts(chunk)]
-    assert text(step, "text") == "".join(part["text"] for part in said if "text" in part and not part.get("thought"))
+    said = [part for chunk in chunks for part in parts(chunk)]
+    assert text(step) == "".join(part["text"] for part in said if "text" in part and not part.get("thought"))
     assert text(step, "reasoning") == "".join(part["text"] for part in said if part.get("thought"))
     wanted = [part["functionCall"] for part in said if "functionCall" in part]
     assert calls(step) == [(call["name"], call.get("args", {}), call.get("id")) for call in wanted]
-    ended = [one["finishReason"] for chunk in answered for one in chunk.get("candidates", []) if "finishReason" in one][
+    ended = [one["finishReason"] for chunk in chunks for one in chunk.get("candidates", []) if "finishReason" in one][
         -1
     ]
     assert step.finish_reason == {1: "STOP", 2: "MAX_TOKENS"}.get(ended, ended)
     assert step.status == ("truncated" if step.finish_reason == "MAX_TOKENS" else "ok")
-    assert subset(answered[-1]["usageMetadata"], step.usage)
-    assert (step.response_id, step.model) == (answered[-1]["responseId"], answered[-1]["modelVersion"])
+    assert subset(chunks[-1]["usageMetadata"], step.usage)
+    assert (step.response_id, step.model) == (chunks[-1]["responseId"], chunks[-1]["modelVersion"])
 
 
 def test_few_recordings_are_beyond_the_sdk() -> None:
-    beyond = [name for name in NAMES if not lines("EXPECTED.jsonl")[name]["ok"]]
+    beyond = [name for name in NAMES if not expected()[name]["ok"]]
     assert len(beyond) < len(NAMES) / 5  # those with enums by number, and those that stream an array
 
 
 @each
 def test_the_recorders_own_tests_expect_the_same(name: str) -> None:
-    manifest = lines("MANIFEST.jsonl").get(name, {})
-    expected = manifest.get("expected") or manifest.get("expected_twin")
-    if not expected:
+    source = manifest().get(name, {})
+    wanted = source.get("expected") or source.get("expected_twin")
+    if not wanted:
         pytest.skip("its source expects nothing in particular")
     (step,) = parse(load(name))
-    assert text(step, "text") == expected.get("text", "")
-    assert text(step, "reasoning") == "".join(expected.get("thinking") or [])
-    wanted = [(call["name"], called(call["args"])) for call in expected.get("tool_calls") or []]
-    assert [(name, arguments) for name, arguments, _ in calls(step)] == wanted
+    assert text(step) == wanted.get("text", "")
+    assert text(step, "reasoning") == "".join(wanted.get("thinking") or [])
+    named = [(call["name"], called(call["args"])) for call in wanted.get("tool_calls") or []]
+    assert [(name, arguments) for name, arguments, _ in calls(step)] == named
 
 
 def called(arguments: Any) -> Any:
     return json.loads(arguments) if isinstance(arguments, str) else arguments
-
-
-def text(step: Step, kind: str) -> str:
-    assert step.response is not None
-    return "".join(part["text"] for part in step.response["content"] if part["type"] == kind)
 
 
 def calls(step: Step) -> list[tuple[str, Any, str | None]]:
@@ -196,30 +155,15 @@ def snake(value: Any) -> Any:
     return [snake(inner) for inner in value] if isinstance(value, list) else value
 
 
-def subset(wanted: Any, found: Any) -> bool:
-    """Fields that the SDK does not know keep their values here."""
-    if isinstance(wanted, dict):
-        return isinstance(found, dict) and all(subset(value, found.get(key)) for key, value in wanted.items())
-    return bool(wanted == found)
-
-
 @each
 def test_no_line_end_and_no_coding_changes_a_step(name: str) -> None:
     exchange = load(name)
     body = plain_body(exchange)
     steps = parse(exchange)
     assert parse(exchange) == steps
-    for coding, pack in [("gzip", gzip.compress), ("br", brotli.compress), ("zstd", zstandard.compress)]:
-        assert parse(with_body(exchange, pack(body), coding=coding)) == steps
-    if body.lstrip().startswith(b"data:"):
-        lines_ = body.replace(b"\r\n", b"\n")
-        for other in (
-            lines_,
-            lines_.replace(b"\n", b"\r\n"),
-            lines_.replace(b"\n", b"\r"),
-            lines_.replace(b"data: ", b"data:"),
-        ):
-            assert parse(with_body(exchange, other)) == steps
+    events = respelled(exchange, body) if body.lstrip().startswith(b"data:") else []
+    for other in [*packed(exchange, body), *events]:
+        assert parse(other) == steps
 
 
 @each
@@ -227,23 +171,23 @@ def test_a_recording_cut_anywhere_is_never_a_crash_nor_taken_for_whole(name: str
     exchange = load(name)
     body = plain_body(exchange)
     steps = parse(exchange)
-    for cut in range(0, len(body), max(1, len(body) // 40)):
-        for step in parse(with_body(exchange, body[:cut], cut=True)):
+    for cut in cuts(body):
+        for step in parse(answered(exchange, body[:cut], end="client_disconnect")):
             assert step.status != "ok" or step.finish_reason is not None
-            whole = next((text(one, "text") for one in steps if one.step_id == step.step_id), "")
-            assert whole.startswith(text(step, "text"))
+            whole = next((text(one) for one in steps if one.step_id == step.step_id), "")
+            assert whole.startswith(text(step))
 
 
 @each
 def test_an_array_is_what_the_events_are(name: str) -> None:
     """Both forms of a stream carry the same objects."""
     exchange = load(name)
-    answered = objects(exchange)
+    chunks = objects(exchange)
     if exchange.response.status != 200 or plain_body(exchange).lstrip().startswith(b"{"):
         pytest.skip("no stream")
-    events = "".join(f"data: {json.dumps(chunk)}\r\n\r\n" for chunk in answered).encode()
-    array = json.dumps(answered, ensure_ascii=False, indent=2).encode()
-    made = [parse(with_body(exchange, body)) for body in (events, array)]
+    events = "".join(f"data: {json.dumps(chunk)}\r\n\r\n" for chunk in chunks).encode()
+    array = json.dumps(chunks, ensure_ascii=False, indent=2).encode()
+    made = [parse(answered(exchange, body)) for body in (events, array)]
     assert made[0] == made[1] == list(parse(exchange))
 
 
@@ -254,9 +198,9 @@ def test_the_bodies_can_be_put_together_again(name: str) -> None:
     for step in steps:
         assert normal(Gemini().request_of(step), "user") == normal(json.loads(exchange.request.body), "user")
     answer = Gemini().answer_of(steps)
-    if len(answered := objects(exchange)) == 1:
-        assert normal(answer, "model") == normal(answered[0], "model")
-    again = parse(with_body(exchange, json.dumps(answer).encode()))
+    if len(chunks := objects(exchange)) == 1:
+        assert normal(answer, "model") == normal(chunks[0], "model")
+    again = parse(answered(exchange, json.dumps(answer).encode()))
     assert again == list(steps)
 
 

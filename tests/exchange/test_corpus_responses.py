@@ -2,64 +2,29 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
 from dataclasses import replace
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-import brotli
 import pytest
-import zstandard
 
-from stepwell.exchange import Exchange, Request, Response, decode, dialect_for, parse
+from stepwell.exchange import Exchange, dialect_for, parse
 from stepwell.exchange._responses import OpenAIResponses
 from stepwell.exchange.canonical import following_key, prefix_keys
 from stepwell.sdk.records import Step
 
-CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
-FOLDER = CORPUS / "exchanges" / "openai_responses"
-NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
+from . import corpus
+from .corpus import answered, cuts, expected, manifest, names, needed, packed, plain_body, respelled, subset, text
+
+NAMES = names("openai_responses")
 TERMINAL = (b'"response.completed"', b'"response.failed"', b'"type":"error"', b'"type": "error"')
 
-pytestmark = pytest.mark.skipif(not NAMES, reason="needs the recorded exchanges in ../shared/corpus")
+pytestmark = needed(NAMES)
 each = pytest.mark.parametrize("name", NAMES)
 
 
-@lru_cache
-def lines(file: str) -> dict[str, dict[str, Any]]:
-    text = (CORPUS / file).read_text(encoding="utf8")
-    return {line["id"]: line for line in map(json.loads, text.splitlines())}
-
-
 def load(name: str) -> Exchange:
-    raw = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf8"))
-    asked, answered = raw["request"], raw["response"]
-    body = base64.b64decode(answered["body_b64"]) if "body_b64" in answered else answered["body"].encode()
-    # Without a recorded request: any that is one.
-    request = asked["body"].encode() if asked else b'{"model": "m", "input": "?"}'
-    headers = [(key.lower(), value) for key, value in answered["headers"]]
-    return Exchange(
-        id=name,
-        dialect="openai.responses",
-        request=Request("POST", asked["url"] if asked else "http://x/v1/responses", [], request, 1),
-        response=Response(answered["status"] or 200, headers, body, "complete", 2),
-    )
-
-
-def plain_body(exchange: Exchange) -> bytes:
-    """The recorded answer without its coding."""
-    codings = ", ".join(value for key, value in exchange.response.headers if key == "content-encoding")
-    body = exchange.response.body
-    return decode(body, codings or ("gzip" if body.startswith(b"\x1f\x8b") else "")).body
-
-
-def answered(exchange: Exchange, body: bytes, **fields: Any) -> Exchange:
-    """The same exchange with another body, as it was before any coding."""
-    headers = [(key, value) for key, value in exchange.response.headers if key != "content-encoding"]
-    return replace(exchange, response=replace(exchange.response, **{"body": body, "headers": headers, **fields}))
+    return corpus.load(name, "openai.responses", "http://x/v1/responses", b'{"model": "m", "input": "?"}')
 
 
 def is_stream(body: bytes) -> bool:
@@ -77,7 +42,7 @@ def test_every_recording_is_of_this_dialect(name: str) -> None:
 @each
 def test_every_recording_gives_what_the_sdk_gives(name: str) -> None:
     (step,) = parse(load(name))
-    wanted = lines("EXPECTED.jsonl")[f"openai_responses/{name}"]
+    wanted = expected()[name]
     if "result" not in wanted:
         assert step.status == "error"
         assert step.extra is not None
@@ -95,7 +60,7 @@ def compare(step: Step, choice: dict[str, Any]) -> None:
     assert [part["text"] for part in parts if part["type"] == "text" and part["text"]] == list(
         filter(None, choice["text_parts"])
     )
-    assert joined(parts, "refusal") == (choice["refusal"] or "")
+    assert text(step, "refusal") == (choice["refusal"] or "")
     assert "\n".join(p["text"] for p in parts if p["type"] == "reasoning" and p["text"]) == (choice["reasoning"] or "")
     assert sum("redacted" in part for part in parts) == choice["encrypted_reasoning_items"]
     calls = [(p["id"], p["name"], p["arguments"]) for p in parts if p["type"] == "tool_call"]
@@ -106,43 +71,30 @@ def compare(step: Step, choice: dict[str, Any]) -> None:
     assert step.status == {"completed": "ok", "incomplete": "truncated"}.get(choice["finish_reason"], "error")
 
 
-def joined(parts: list[dict[str, Any]], kind: str) -> str:
-    return "".join(part["text"] for part in parts if part["type"] == kind)
-
-
-def subset(wanted: Any, found: Any) -> bool:
-    """The SDK drops nulls, and fields that it does not know keep their values."""
-    if isinstance(wanted, dict):
-        return isinstance(found, dict) and all(
-            value is None or subset(value, found.get(key)) for key, value in wanted.items()
-        )
-    return bool(wanted == found)
-
-
 @each
 def test_every_recording_gives_what_its_project_expects(name: str) -> None:
-    manifest = lines("MANIFEST.jsonl")[f"openai_responses/{name}"]
+    source = manifest()[name]
     (step,) = parse(load(name))
     assert step.response is not None
     parts = step.response["content"]
-    if twin := manifest.get("expected_twin"):
-        assert joined(parts, "text") == twin["text"]
+    if twin := source.get("expected_twin"):
+        assert text(step) == twin["text"]
         calls = [(part["name"], part["arguments"]) for part in parts if part["type"] == "tool_call"]
         named = [(call["name"], call["args"]) for call in twin["tool_calls"]]
         assert [call for call in calls if call in named] == named
         assert step.finish_reason == twin["status"]
         assert subset(twin["usage"], step.usage)
-    if expected := manifest.get("expected"):
-        if expected["text"] is not None:  # else the project's test does not say
-            assert joined(parts, "text") == expected["text"]
+    if wanted := source.get("expected"):
+        if wanted["text"] is not None:  # else the project's test does not say
+            assert text(step) == wanted["text"]
         thoughts = [part["text"] for part in parts if part["type"] == "reasoning"]
-        assert set(filter(None, expected["thinking"])) <= set(thoughts)
+        assert set(filter(None, wanted["thinking"])) <= set(thoughts)
         calls = [(part["name"], part["id"]) for part in parts if part["type"] == "tool_call"]
-        assert [call[0] for call in calls] == [call["name"] for call in expected["tool_calls"]]
-        assert {call["id"] for call in expected["tool_calls"] if call["id"]} <= {call[1] for call in calls}
-        refusal = expected.get("refusal")
-        assert refusal is None or joined(parts, "refusal") == refusal
-        assert step.finish_reason == expected.get("provider_finish_reason", "completed")
+        assert [call[0] for call in calls] == [call["name"] for call in wanted["tool_calls"]]
+        assert {call["id"] for call in wanted["tool_calls"] if call["id"]} <= {call[1] for call in calls}
+        refusal = wanted.get("refusal")
+        assert refusal is None or text(step, "refusal") == refusal
+        assert step.finish_reason == wanted.get("provider_finish_reason", "completed")
 
 
 @each
@@ -151,19 +103,11 @@ def test_no_line_end_no_coding_and_no_way_it_came_changes_a_step(name: str) -> N
     (plain,) = parse(exchange)
     body = plain_body(exchange)
     assert parse(exchange) == [plain]
-    for coding, coded in (
-        ("gzip", gzip.compress(body)),
-        ("br", brotli.compress(body, quality=1)),
-        ("zstd", zstandard.compress(body)),
-    ):
-        other = answered(exchange, coded)
-        other.response.headers.append(("content-encoding", coding))
+    for other in packed(exchange, body):
         assert parse(other) == [plain]
     if is_stream(body):
-        unix = body.replace(b"\r\n", b"\n")
-        for text in (unix.replace(b"\n", b"\r\n"), unix.replace(b"\n", b"\r"), unix.replace(b"data: ", b"data:")):
-            assert parse(answered(exchange, text)) == [plain]
-        assert parse(socket(exchange, unix)) == [plain]
+        for other in [*respelled(exchange, body), socket(exchange, body.replace(b"\r\n", b"\n"))]:
+            assert parse(other) == [plain]
 
 
 def socket(exchange: Exchange, events: bytes) -> Exchange:
@@ -180,7 +124,7 @@ def test_the_pieces_alone_give_the_same_answer(name: str) -> None:
     """As on chatgpt.com, whose terminal event has an empty output."""
     exchange = load(name)
     body = plain_body(exchange)
-    caution = lines("MANIFEST.jsonl")[f"openai_responses/{name}"].get("caution") or [""]
+    caution = manifest()[name].get("caution") or [""]
     if b'"response.completed"' not in body or "trimmed by its authors" in caution[0]:
         pytest.skip("no stream, or one whose events were cut out")
     (whole,) = parse(exchange)
@@ -213,7 +157,7 @@ def said(step: Step) -> list[Any]:
 def test_a_recording_cut_anywhere_is_never_a_crash_nor_taken_for_whole(name: str) -> None:
     exchange = load(name)
     body = plain_body(exchange)
-    for cut in range(0, len(body), max(1, len(body) // 40)):
+    for cut in cuts(body):
         for step in parse(answered(exchange, body[:cut], end="client_disconnect")):
             assert step.status != "ok" or any(event in body[:cut] for event in TERMINAL)
 

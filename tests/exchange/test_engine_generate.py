@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from stepwell.exchange import End, Exchange, NoStep, Request, Response, Unparseable, dialect_for, parse
 from stepwell.sdk.records import Step
 
+from . import junk
 from .conftest import sse
+from .junk import ENDS, anything, shaped, words
 
 
 def make(body: Any, asked: Any = None, *, end: End = "complete", status: int = 200, **more: Any) -> Exchange:
@@ -219,53 +221,32 @@ def test_flags_are_what_the_agent_has_not_set(engine: str, body: dict[str, Any],
     assert dialect is not None and dialect.flags(engine, body) == flags
 
 
-words = st.text(max_size=4)
-anything = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | words,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
-    max_leaves=5,
-)
+said = words()
 FIELDS = ["index", "text", "content", "output_ids", "tokens", "token_ids", "prompt_token_ids", "meta_info", "logprobs",
           "finish_reason", "completion_tokens", "output_token_logprobs", "weight_version", "completion_probabilities",
           "stop", "stop_type", "choices", "usage", "id", "model", "error", "type", "sampling_params", "n",
           "max_new_tokens"]  # fmt: skip
-shaped = st.recursive(
-    anything,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=6),
-    max_leaves=12,
-)
-output = st.dictionaries(st.sampled_from(FIELDS), shaped, max_size=7)
+values = shaped(anything(said), FIELDS, 6)
+output = st.dictionaries(st.sampled_from(FIELDS), values, max_size=7)
 replies = (
-    output | st.lists(output, max_size=3) | st.fixed_dictionaries({"choices": st.lists(output, max_size=3)}) | shaped
+    output | st.lists(output, max_size=3) | st.fixed_dictionaries({"choices": st.lists(output, max_size=3)}) | values
 )
-prompts = words | st.lists(words | st.lists(st.integers(0, 9), max_size=2), max_size=3) | shaped
+prompts = said | st.lists(said | st.lists(st.integers(0, 9), max_size=2), max_size=3) | values
 requests = st.dictionaries(st.sampled_from(["text", "prompt", "input_ids", "token_ids"]), prompts, max_size=2) | output
-ends: st.SearchStrategy[End] = st.sampled_from(["complete", "client_disconnect", "upstream_error", "aborted"])
 
 
 @settings(max_examples=80)
-@given(st.lists(replies, min_size=1, max_size=3), requests, ends, st.booleans())
+@given(st.lists(replies, min_size=1, max_size=3), requests, ENDS, st.booleans())
 def test_no_json_makes_it_fail(made: list[Any], asked: Any, end: End, streamed: bool) -> None:
     body = sse(*made, done=False) if streamed else json.dumps(made[0]).encode()
     never_fails(make(body, json.dumps(asked).encode(), end=end))
 
 
-@given(st.binary(max_size=60), st.binary(max_size=30), ends)
+@given(st.binary(max_size=60), st.binary(max_size=30), ENDS)
 def test_no_bytes_make_it_fail(body: bytes, asked: bytes, end: End) -> None:
     never_fails(make(body, asked, end=end))
     never_fails(make(body, end=end))
 
 
 def never_fails(exchange: Exchange) -> None:
-    try:
-        made = parse(exchange)
-    except (Unparseable, NoStep) as error:
-        assert str(error)
-        return
-    dialect = dialect_for("POST", "/generate")
-    assert dialect is not None and parse(exchange) == made
-    assert len({step.step_id for step in made}) == len(made) > 0
-    assert isinstance(dialect.answer_of(made), dict)
-    for step in made:
-        assert isinstance(dialect.request_of(step), dict)
-        assert Step.model_validate_json(step.model_dump_json()) == step
+    junk.never_fails(exchange, (Unparseable, NoStep))

@@ -14,6 +14,8 @@ from stepwell.exchange import End, Exchange, Request, Response, Unparseable, dia
 from stepwell.exchange._gemini import Gemini
 from stepwell.sdk.records import Step
 
+from .junk import ENDS, anything, never_fails, shaped, words
+
 unhurried = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 HOST = "https://generativelanguage.googleapis.com"
@@ -296,12 +298,7 @@ def test_a_request_that_is_none_is_unparseable(asked: Any) -> None:
         step(asked=asked)
 
 
-words = st.text(max_size=4) | st.sampled_from(["STOP", "model", "$.a", "$.a[0]", "image/png"])
-anything = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | words,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
-    max_leaves=5,
-)
+said = words("STOP", "model", "$.a", "$.a[0]", "image/png")
 KEYS = [
     "candidates", "content", "parts", "role", "text", "thought", "thoughtSignature", "thought_signature",
     "functionCall", "function_call", "name", "args", "id", "partialArgs", "partial_args", "jsonPath", "stringValue",
@@ -311,40 +308,35 @@ KEYS = [
     "chosenCandidates", "promptFeedback", "blockReason", "usageMetadata", "modelVersion", "responseId", "error",
     "contents", "systemInstruction", "generationConfig", "tools", "request", "cachedContent",
 ]  # fmt: skip
-shaped = st.recursive(
-    anything,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5),
-    max_leaves=12,
-)
-part_like = st.dictionaries(st.sampled_from(KEYS), shaped, max_size=4)
+values = shaped(anything(said), KEYS)
+part_like = st.dictionaries(st.sampled_from(KEYS), values, max_size=4)
 candidates = st.fixed_dictionaries(
-    {"content": st.fixed_dictionaries({"parts": st.lists(part_like, max_size=3)}) | shaped}
+    {"content": st.fixed_dictionaries({"parts": st.lists(part_like, max_size=3)}) | values}
 )
 chunks = st.fixed_dictionaries({"candidates": st.lists(candidates | part_like, max_size=2)}) | part_like
-ends: st.SearchStrategy[End] = st.sampled_from(["complete", "client_disconnect", "upstream_error", "aborted"])
 
 
 @unhurried
-@given(st.lists(chunks, max_size=4), ends, st.booleans())
+@given(st.lists(chunks, max_size=4), ENDS, st.booleans())
 def test_no_stream_makes_it_fail(made: list[Any], end: End, events: bool) -> None:
     never_fails(make(sse(*made) if events else json.dumps(made).encode(), end=end))
 
 
 @unhurried
-@given(chunks, ends)
+@given(chunks, ENDS)
 def test_no_answer_makes_it_fail(made: Any, end: End) -> None:
     never_fails(make(json.dumps(made).encode(), end=end))
 
 
 @unhurried
-@given(st.binary(max_size=60), ends, st.sampled_from([b"", b"data: ", b"[", b'[{"candidates": [']))
+@given(st.binary(max_size=60), ENDS, st.sampled_from([b"", b"data: ", b"[", b'[{"candidates": [']))
 def test_no_bytes_make_it_fail(body: bytes, end: End, start: bytes) -> None:
     never_fails(make(start + body, end=end))
 
 
 @unhurried
-@given(st.fixed_dictionaries({"contents": st.lists(candidates | part_like | shaped, max_size=3)}, optional={
-    "systemInstruction": shaped, "generationConfig": shaped, "tools": shaped, "cachedContent": shaped}) | shaped)  # fmt: skip
+@given(st.fixed_dictionaries({"contents": st.lists(candidates | part_like | values, max_size=3)}, optional={
+    "systemInstruction": values, "generationConfig": values, "tools": values, "cachedContent": values}) | values)  # fmt: skip
 def test_no_request_makes_it_fail(asked: Any) -> None:
     never_fails(make(asked=json.dumps(asked).encode()))
 
@@ -353,19 +345,3 @@ def test_no_request_makes_it_fail(asked: Any) -> None:
 @given(st.binary(max_size=60))
 def test_nor_do_any_bytes(asked: bytes) -> None:
     never_fails(make(asked=asked))
-
-
-def never_fails(exchange: Exchange) -> None:
-    """Steps that are steps, the same each time, and can be written back, or a reason to put the exchange aside."""
-    try:
-        steps = parse(exchange)
-    except Unparseable as error:
-        assert str(error)
-        return
-    assert steps and parse(exchange) == steps
-    assert len({made.step_id for made in steps}) == len(steps)
-    for made in steps:
-        assert made.trainable == (made.untrainable_reason is None)
-        assert Step.model_validate_json(made.model_dump_json()) == made
-        json.dumps(Gemini().request_of(made))
-    json.dumps(Gemini().answer_of(steps))

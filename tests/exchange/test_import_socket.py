@@ -7,13 +7,9 @@ from typing import Any
 
 import pytest
 
-from stepwell.exchange import Exchange, Frame, Request, dialect_for, found_in_socket
+from stepwell.exchange import Exchange, Frame, Request, found_in_socket
 
 UPGRADE = Request("GET", "wss://api.openai.com/v1/responses?key=sk-canary", [("user-agent", "codex")], b"", 7)
-
-pytestmark = pytest.mark.skipif(
-    dialect_for("WEBSOCKET", "/v1/responses") is None, reason="no dialect takes turns of a WebSocket"
-)
 
 
 def sent(kind: str, at_ns: int = 0, **fields: Any) -> Frame:

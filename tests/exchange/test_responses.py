@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,6 +13,8 @@ from stepwell.exchange import End, Exchange, NoStep, Request, Response, Unparsea
 from stepwell.exchange._responses import OpenAIResponses
 from stepwell.exchange.canonical import following_key, prefix_keys
 from stepwell.sdk.records import Step
+
+from .junk import ENDS, nested, never_fails, scalars, words
 
 MESSAGE = {
     "type": "message",
@@ -402,35 +403,14 @@ def test_what_a_route_added_is_no_wish_of_the_agent() -> None:
     assert OpenAIResponses().answer_of([step])["store"] is True
 
 
-JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.sampled_from(["", "text", "message", "reasoning", "assistant"]),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                ["type", "role", "content", "output", "input", "text", "item", "response", "id", "status", "error"]
-            ),
-            inner,
-            max_size=4,
-        )
-    ),
-    max_leaves=12,
-)
+KEYS = ["type", "role", "content", "output", "input", "text", "item", "response", "id", "status", "error"]
+JSON = nested(scalars(words("", "text", "message", "reasoning", "assistant")), st.sampled_from(KEYS), 4, leaves=12)
 BODIES = st.binary(max_size=60) | JSON.map(lambda value: json.dumps(value).encode())
 
 
-def attempt(asked: bytes, body: bytes, method: str, end: End) -> Sequence[Step]:
-    try:
-        return parse(exchange(body, asked=asked, method=method, status=101 if method == "WEBSOCKET" else 200, end=end))
-    except (Unparseable, NoStep):
-        return []
-
-
-ENDS: st.SearchStrategy[End] = st.sampled_from(["complete", "client_disconnect"])
+def attempt(asked: bytes, body: bytes, method: str, end: End) -> None:
+    status = 101 if method == "WEBSOCKET" else 200
+    never_fails(exchange(body, asked=asked, method=method, status=status, end=end), (Unparseable, NoStep))
 
 
 @settings(max_examples=150, deadline=None)

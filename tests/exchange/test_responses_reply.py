@@ -136,6 +136,15 @@ def test_a_cut_stream_is_read_as_far_as_it_goes(cut: int) -> None:
         assert found.status == "in_progress"
 
 
+@pytest.mark.parametrize("event", ["3", {"type": "response.completed", "response": {**FINAL, "output": 3}}])
+def test_what_came_before_a_fault_of_a_cut_stream_stands(event: Any) -> None:
+    body = sse(CREATED, DONE_ITEM, event)
+    found = reply(body, end="client_disconnect")
+    assert (found.output, found.terminated) == ([ITEM], False)
+    with pytest.raises(Unparseable):
+        reply(body)
+
+
 @pytest.mark.parametrize(
     "body",
     [

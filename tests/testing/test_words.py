@@ -6,7 +6,18 @@ import pytest
 from stepwell.testing import ByteTokenizer, Reply, ToolCall
 from stepwell.testing._dialect import Unsayable
 from stepwell.testing._sampling import sample
-from stepwell.testing._words import Piece, assistant, made_call, object_of, pieces_of, said, sse, text_part, tool_result
+from stepwell.testing._words import (
+    Piece,
+    assistant,
+    blocks_of,
+    made_call,
+    object_of,
+    pieces_of,
+    said,
+    sse,
+    text_part,
+    tool_result,
+)
 
 TOKENIZER = ByteTokenizer()
 
@@ -45,7 +56,23 @@ def test_pieces_are_in_order_and_say_it_all(chunk_tokens: int) -> None:
 
 
 def test_nothing_has_no_pieces() -> None:
-    assert list(pieces_of(sample(Reply(finish_reason="length"), [1], TOKENIZER, None), 4)) == []
+    nothing = sample(Reply(finish_reason="length"), [1], TOKENIZER, None)
+    assert list(pieces_of(nothing, 4)) == [] and list(blocks_of(nothing, 4)) == []
+
+
+@pytest.mark.parametrize("chunk_tokens", [1, 3, 100])
+def test_blocks_hold_the_pieces_that_belong_together(chunk_tokens: int) -> None:
+    calls = [ToolCall("f", '{"é": 1}', "c1"), ToolCall("f", "{}", "c2")]
+    sampled = sample(Reply("Grüße 👋", calls, "hm ä"), [1], TOKENIZER, None)
+    blocks = [(kind, call, list(pieces)) for kind, call, pieces in blocks_of(sampled, chunk_tokens)]
+    assert [(kind, call) for kind, call, _ in blocks] == [("reasoning", -1), ("content", -1), ("call", 0), ("call", 1)]
+    assert [piece for _, _, pieces in blocks for piece in pieces] == list(pieces_of(sampled, chunk_tokens))
+    assert ["".join(piece.text for piece in pieces) for _, _, pieces in blocks] == [
+        "hm ä",
+        "Grüße 👋",
+        '{"é": 1}',
+        "{}",
+    ]
 
 
 def test_events() -> None:

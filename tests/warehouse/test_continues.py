@@ -9,13 +9,11 @@ from typing import Any
 import orjson
 import pytest
 
-from stepwell.exchange import Request, Response, dialects, request_entry, response_entry
+from stepwell.exchange import Request, Response, request_entry, response_entry
 from stepwell.warehouse import Ingest, Warehouse
 from stepwell.warehouse._continues import INCOMPLETE, Answer, Answers, Warmed
 from stepwell.warehouse._link import INFERRED
 from stepwell.warehouse._trajectories import Memories
-
-pytestmark = pytest.mark.skipif("openai.responses" not in dialects(), reason="nobody reads the Responses API yet")
 
 
 def item(text: str, role: str = "user") -> dict[str, Any]:

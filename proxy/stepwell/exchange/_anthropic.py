@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -11,6 +11,7 @@ from stepwell.exchange._anthropic_messages import asked_from
 from stepwell.exchange._anthropic_rebuild import body_from, request_from
 from stepwell.exchange._anthropic_reply import answer_of_response
 from stepwell.exchange._body import request_object
+from stepwell.exchange._dialect import WithoutFlags
 from stepwell.exchange._generation import steps_of
 from stepwell.exchange._raw import Exchange
 from stepwell.sdk.records import Step
@@ -20,16 +21,13 @@ _COUNTING = "count-tokens"
 """Vertex AI has the counting of tokens among its models."""
 
 
-class AnthropicMessages:
+class AnthropicMessages(WithoutFlags):
     """`POST …/v1/messages`, and `…/publishers/anthropic/models/<model>:rawPredict` or `:streamRawPredict`."""
 
     name = "anthropic.messages"
 
     def matches(self, method: str, path: str) -> bool:
         return method == "POST" and (path.endswith("/v1/messages") or _path_model(path) is not None)
-
-    def flags(self, engine: str, body: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        return {}  # no engine gives token ids in this dialect
 
     def parse(self, exchange: Exchange) -> Sequence[Step]:
         model = _path_model(urlsplit(exchange.request.url).path)

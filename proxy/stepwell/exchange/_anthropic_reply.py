@@ -9,7 +9,7 @@ import orjson
 
 from stepwell.exchange._anthropic_messages import part_from
 from stepwell.exchange._anthropic_stream import STOP, StreamedMessage
-from stepwell.exchange._body import is_whole, loosely, without
+from stepwell.exchange._body import beside_error, is_whole, loosely, partial_body, partial_event, without
 from stepwell.exchange._canonical import Message
 from stepwell.exchange._dialect import Unparseable
 from stepwell.exchange._generation import Answer, Choice
@@ -30,28 +30,17 @@ def answer_of_response(response: Response) -> Answer:
     if response.status is None or (not body.strip() and not whole):
         return Answer()
     if response.status >= 400:
-        return Answer(error=loosely(body), terminated=whole, extra=_beside_error(body))
+        return Answer(error=loosely(body), terminated=whole, extra=beside_error(body, "type"))
     streamed = looks_like_events(header(response.headers, "content-type"), body)
     if streamed and not body.lstrip().startswith(b"{"):  # gateways leave the stream's label on a plain error
         return answer_from_events(_events(body, whole), whole)
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        if whole:
-            raise Unparseable(f"the response is no JSON: {error}") from None
-        return Answer(extra={"partial_body": body.decode(errors="replace")})
+        return Answer(extra=partial_body(body, whole, error))
     if not isinstance(value, dict):
         raise Unparseable("the response is no JSON object")
     return answer_from_body(value)
-
-
-def _beside_error(body: bytes) -> dict[str, Any]:
-    """What an error's body holds besides the error: the id to ask the provider with."""
-    try:
-        value = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return {}
-    return without(value, "type", "error") if isinstance(value, dict) and value.get("error") else {}
 
 
 def answer_from_body(body: Mapping[str, Any]) -> Answer:
@@ -113,11 +102,8 @@ def _event(event: Event, whole: bool) -> dict[str, Any] | None:
     try:
         value = orjson.loads(event.data)
     except orjson.JSONDecodeError as error:
-        if event.type == b"error" and event.complete:
-            return {"type": "error", "error": event.data.decode(errors="replace")}
-        if event.complete and whole:
-            raise Unparseable(f"an event of the stream is no JSON: {error}") from None
-        return None
+        if (value := partial_event(event, whole, error)) is None:
+            return None
     if isinstance(value, dict):
         return value if value.get("type") or not name else {**value, "type": name}
     if name == "error":

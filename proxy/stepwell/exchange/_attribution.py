@@ -15,8 +15,7 @@ from typing import Any, get_args
 
 import orjson
 
-from stepwell.exchange._clean import Headers
-from stepwell.exchange._encoding import decode
+from stepwell.exchange._encoding import decoded
 from stepwell.exchange._raw import Exchange
 from stepwell.sdk.records import Split
 
@@ -74,9 +73,7 @@ def claim_of(exchange: Exchange) -> Claim:
     headers = dict(reversed(exchange.request.headers))  # of several, the first counts
     trajectory = exchange.trajectory_id or _explicit(headers, "trajectory")
     session = _header_session(headers)
-    if (
-        session is None and trajectory is None
-    ):  # reading the body a second time is worth it only where nothing else tells
+    if session is None and trajectory is None:  # only then is reading the body a second time worth it
         session = _body_session(_body(exchange), headers.get("user-agent", ""))
     version = _number(headers.get("x-stepwell-policy-version"))
     split = headers.get("x-stepwell-split", "").strip()
@@ -167,16 +164,12 @@ def _body_session(body: Mapping[str, Any], agent: str) -> str | None:
 
 def _body(exchange: Exchange) -> Mapping[str, Any]:
     """The request's object where it may name a session; nothing when it cannot be read."""
-    raw = decode(exchange.request.body, _codings(exchange.request.headers)).body
+    raw = decoded(exchange.request.body, exchange.request.headers).body
     if not any(mark in raw for mark in _MARKS):
         return {}
     body = _object(raw)
     inner = body.get("response")  # a WebSocket frame may wrap the request
     return inner if body.get("type") == "response.create" and isinstance(inner, Mapping) else body
-
-
-def _codings(headers: Headers) -> str:
-    return ", ".join(value for name, value in headers if name == "content-encoding")
 
 
 def _object(text: str | bytes | None) -> Mapping[str, Any]:

@@ -12,17 +12,15 @@ import orjson
 
 from stepwell.exchange._bedrock_text import LENGTH
 from stepwell.exchange._body import without
-from stepwell.exchange._canonical import Message
-from stepwell.exchange._chat_messages import canonical_message, canonical_messages
+from stepwell.exchange._chat_messages import canonical_messages
 from stepwell.exchange._chat_rebuild import answer_body, request_body
-from stepwell.exchange._chat_reply import Reply, read_reply
+from stepwell.exchange._chat_reply import Reply, answer_of_reply, read_reply, said_in
 from stepwell.exchange._dialect import Unparseable
 from stepwell.exchange._generation import Answer, Asked, Choice
 from stepwell.exchange._raw import Response
 from stepwell.sdk.records import Step
 
 _KEPT = frozenset({"stream", "stream_options", "user", "metadata"})
-_MODELLED = frozenset({"id", "object", "model", "usage"})
 NAMED = "model_in_body"
 """Marks a request whose body names the model as well as its path."""
 
@@ -89,34 +87,19 @@ def _usual_choice(choice: object, message: str) -> object:
 
 
 def _answer(reply: Reply) -> Answer:
-    return Answer(
-        choices=[_choice(reply.choices[index]) for index in sorted(reply.choices)],
-        model=reply.root.get("model"),
-        response_id=reply.root.get("id"),
-        usage=reply.root.get("usage"),
-        terminated=reply.terminated,
-        error=reply.error,
-        extra={key: value for key, value in reply.root.items() if key not in _MODELLED},
-    )
+    return answer_of_reply(reply, [_choice(reply.choices[index]) for index in sorted(reply.choices)])
 
 
 def _choice(choice: dict[str, Any]) -> Choice:
     reason = choice.get("finish_reason") or None
     return Choice(
-        message=_message(choice["message"]),
+        message=said_in(choice),
         index=choice["index"],
         finish_reason=reason,
         cut=isinstance(reason, str) and reason in LENGTH,
         failed=reason == "error" or bool(choice.get("error")),
         extra=without(choice, "index", "message", "finish_reason"),
     )
-
-
-def _message(message: Mapping[str, Any]) -> Message:
-    try:
-        return canonical_message({**message, "role": message.get("role") or "assistant"})
-    except ValueError as error:
-        raise Unparseable(f"the answer's message cannot be read: {error}") from None
 
 
 def request_of(step: Step) -> dict[str, Any]:

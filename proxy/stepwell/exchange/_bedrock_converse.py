@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import orjson
-
 from stepwell.exchange._bedrock_messages import messages_from
 from stepwell.exchange._bedrock_rebuild import conversation_of, message_of
 from stepwell.exchange._bedrock_reply import answer_from_body, answer_from_events
-from stepwell.exchange._bedrock_wire import is_operation, model_of, read_events, request_id
-from stepwell.exchange._body import is_whole, loosely, request_object
+from stepwell.exchange._bedrock_wire import BedrockAPI, model_of, read_answer, read_events, request_id
+from stepwell.exchange._body import request_object
 from stepwell.exchange._dialect import Unparseable
-from stepwell.exchange._eventstream import looks_like_frames
 from stepwell.exchange._generation import Answer, Asked, steps_of
-from stepwell.exchange._raw import Exchange, Response, header
+from stepwell.exchange._raw import Exchange
 from stepwell.sdk.records import Step
 
-_OPERATIONS = ("converse", "converse-stream")
 _KEPT = frozenset(
     {
         "additionalModelResponseFieldPaths",
@@ -33,21 +29,16 @@ _KEPT = frozenset(
 """Request fields that do not steer the generation. Variables fill a prompt that Bedrock keeps."""
 
 
-class BedrockConverse:
+class BedrockConverse(BedrockAPI):
     """`POST …/model/<id>/converse` and `…/converse-stream`."""
 
     name = "bedrock.converse"
-
-    def matches(self, method: str, path: str) -> bool:
-        return method == "POST" and is_operation(path, _OPERATIONS)
-
-    def flags(self, engine: str, body: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - the protocol's signature
-        return {}  # no model behind this API gives token ids
+    operations = frozenset({"converse", "converse-stream"})
 
     def parse(self, exchange: Exchange) -> Sequence[Step]:
         model = model_of(exchange.request.url)
         asked = asked_from(request_object(exchange.request.body), model)
-        answer = _answer(exchange.response)
+        answer = read_answer(exchange.response, answer_from_body, _streamed)
         if answer.choices:
             answer.model = answer.model or model
         answer.response_id = request_id(exchange.response)
@@ -82,24 +73,11 @@ def asked_from(body: Mapping[str, Any], model: str | None) -> Asked:
     return Asked(conversation, tools=config.get("tools"), sampling=sampling, model=model, extra=extra)
 
 
-def _answer(response: Response) -> Answer:
-    whole, body = is_whole(response), response.body
-    if response.status is None or (not body and not whole):
-        return Answer()
-    if response.status >= 400:
-        return Answer(error=loosely(body), terminated=whole)
-    if looks_like_frames(header(response.headers, "content-type"), body):
-        stream = read_events(body, whole)
-        answer = answer_from_events(stream.events)
-        answer.error = stream.error
-        return answer
-    try:
-        value = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        if whole:
-            raise Unparseable(f"the response is neither JSON nor an event stream: {error}") from None
-        return Answer(extra={"partial_body": body.decode(errors="replace")})
-    return answer_from_body(value)
+def _streamed(body: bytes, whole: bool) -> Answer:
+    stream = read_events(body, whole)
+    answer = answer_from_events(stream.events)
+    answer.error = stream.error
+    return answer
 
 
 def request_of(step: Step) -> dict[str, Any]:

@@ -20,15 +20,13 @@ from stepwell.exchange._anthropic_rebuild import body_from, request_from
 from stepwell.exchange._anthropic_reply import answer_from_body as anthropic_body
 from stepwell.exchange._anthropic_reply import answer_from_events as anthropic_events
 from stepwell.exchange._bedrock_families import Family, answered_family, asked_family, no_answer, no_step
-from stepwell.exchange._bedrock_wire import error_in, is_operation, model_of, read_events, request_id
-from stepwell.exchange._body import is_whole, loosely, request_object
+from stepwell.exchange._bedrock_wire import BedrockAPI, error_in, model_of, read_answer, read_events, request_id
+from stepwell.exchange._body import request_object
 from stepwell.exchange._dialect import NoStep, Unparseable
-from stepwell.exchange._eventstream import looks_like_frames
 from stepwell.exchange._generation import Answer, Asked, steps_of
-from stepwell.exchange._raw import Exchange, Response, header
+from stepwell.exchange._raw import Exchange
 from stepwell.sdk.records import Step
 
-_OPERATIONS = ("invoke", "invoke-with-response-stream")
 _OWN = "amazon-bedrock-"
 """What Bedrock puts into a model's answer begins like this: metrics, guardrail actions, traces."""
 _METRICS = "amazon-bedrock-invocationMetrics"
@@ -81,16 +79,11 @@ _PROTOCOLS: dict[Family, _Protocol] = {
 }
 
 
-class BedrockInvoke:
+class BedrockInvoke(BedrockAPI):
     """`POST …/model/<id>/invoke` and `…/invoke-with-response-stream`."""
 
     name = "bedrock.invoke"
-
-    def matches(self, method: str, path: str) -> bool:
-        return method == "POST" and is_operation(path, _OPERATIONS)
-
-    def flags(self, engine: str, body: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - the protocol's signature
-        return {}  # no model behind this API gives token ids
+    operations = frozenset({"invoke", "invoke-with-response-stream"})
 
     def parse(self, exchange: Exchange) -> Sequence[Step]:
         model, body = model_of(exchange.request.url), request_object(exchange.request.body)
@@ -99,7 +92,9 @@ class BedrockInvoke:
         family = asked_family(body, model)
         asked = _PROTOCOLS[family].asked(body, model)
         asked.extra = {**asked.extra, _FAMILY: family}
-        answer = _answer(exchange.response, family)
+        answer = read_answer(
+            exchange.response, lambda value: _plain(value, family), lambda raw, whole: _streamed(raw, whole, family)
+        )
         _complete(answer, model, request_id(exchange.response))
         return steps_of(exchange, asked, answer)
 
@@ -128,26 +123,9 @@ def _bare(step: Step, section: str) -> tuple[Family | None, Step]:
     return family, step.model_copy(update={"extra": {**extra, section: fields}, **absent})
 
 
-def _answer(response: Response, family: Family) -> Answer:
-    whole, body = is_whole(response), response.body
-    if response.status is None or (not body and not whole):
-        return Answer()
-    if response.status >= 400:
-        return Answer(error=loosely(body), terminated=whole)
-    if looks_like_frames(header(response.headers, "content-type"), body):
-        return _streamed(body, whole, family)
-    try:
-        value = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        if whole:
-            raise Unparseable(f"the response is neither JSON nor an event stream: {error}") from None
-        return Answer(extra={"partial_body": body.decode(errors="replace")})
+def _plain(value: object, asked: Family) -> Answer:
     if not isinstance(value, dict):
         raise Unparseable("the response is no JSON object")
-    return _plain(value, family)
-
-
-def _plain(value: dict[str, Any], asked: Family) -> Answer:
     if reason := no_answer(value):
         raise NoStep(f"{reason}, not a generation of text")
     if (error := error_in(value)) is not None:

@@ -1,17 +1,19 @@
-"""What both of Bedrock's APIs share on the wire: the model in the path, the request's id, events in binary frames, errors."""
+"""What both of Bedrock's APIs share: their paths and the model in them, the request's id, how an answer is read, frames, errors."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import unquote
 
 import orjson
 
-from stepwell.exchange._dialect import Unparseable
-from stepwell.exchange._eventstream import Frame, read_frames
+from stepwell.exchange._body import is_whole, json_object, loosely, partial_body
+from stepwell.exchange._dialect import Unparseable, WithoutFlags
+from stepwell.exchange._eventstream import Frame, looks_like_frames, read_frames
+from stepwell.exchange._generation import Answer
 from stepwell.exchange._raw import Response, header
 
 _PATH = re.compile(r"[^?#]*")
@@ -26,10 +28,17 @@ class Events:
     error: Any = None
 
 
-def is_operation(path: str, operations: tuple[str, ...]) -> bool:
-    """Whether a path is `…/model/<id>/<operation>`; the id may be an ARN whose slashes nobody encoded."""
-    model, operation = _split(path)
-    return bool(model) and operation in operations
+class BedrockAPI(WithoutFlags):
+    """An API of Bedrock, by its operations: `POST …/model/<id>/<operation>`."""
+
+    operations: ClassVar[frozenset[str]]
+
+    def matches(self, method: str, path: str) -> bool:
+        """Whether it is one of them; the id may be an ARN whose slashes nobody encoded."""
+        if method != "POST":
+            return False
+        model, operation = _split(path)
+        return bool(model) and operation in self.operations
 
 
 def model_of(url: str) -> str | None:
@@ -46,6 +55,30 @@ def _split(path: str) -> tuple[str, str]:
 def request_id(response: Response) -> str | None:
     """The id that AWS gave the call, where its header was kept: the bodies have none."""
     return header(response.headers, "x-amzn-requestid") or None
+
+
+def read_answer(
+    response: Response, plain: Callable[[Any], Answer], streamed: Callable[[bytes, bool], Answer]
+) -> Answer:
+    """The answer in a decoded response. What ended early gives what there was.
+
+    `plain` reads a JSON value, `streamed` a framed body, with whether all of it came.
+
+    Raises:
+        Unparseable: it ended as it should, and is not what the API promises.
+    """
+    whole, body = is_whole(response), response.body
+    if response.status is None or (not body and not whole):
+        return Answer()
+    if response.status >= 400:
+        return Answer(error=loosely(body), terminated=whole)
+    if looks_like_frames(header(response.headers, "content-type"), body):
+        return streamed(body, whole)
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        return Answer(extra=partial_body(body, whole, error))
+    return plain(value)
 
 
 def read_events(body: bytes, whole: bool) -> Events:
@@ -66,7 +99,7 @@ def read_events(body: bytes, whole: bool) -> Events:
             events.error = _exception(frame, kind)
             break
         if kind != "initial-response":
-            events.events.append((kind, _object(frame.payload, f"the event {kind!r}")))
+            events.events.append((kind, json_object(frame.payload or b"{}", f"the event {kind!r}")))
     return events
 
 
@@ -79,16 +112,6 @@ def _exception(frame: Frame, kind: str) -> dict[str, Any]:
     fields = said if isinstance(said, dict) else {"message": said}
     named = {"type": kind or frame.text(":error-code"), "message": frame.text(":error-message")}
     return {**{key: value for key, value in named.items() if value}, **fields}
-
-
-def _object(raw: bytes, what: str) -> dict[str, Any]:
-    try:
-        value = orjson.loads(raw or b"{}")
-    except orjson.JSONDecodeError as error:
-        raise Unparseable(f"{what} is no JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise Unparseable(f"{what} is no JSON object")
-    return value
 
 
 def error_in(value: Mapping[str, Any]) -> Any:

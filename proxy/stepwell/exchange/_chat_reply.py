@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
-from stepwell.exchange._body import is_whole, loosely, without
+from stepwell.exchange._body import beside_error, is_whole, loosely, partial_body, partial_event, without
+from stepwell.exchange._canonical import Message
 from stepwell.exchange._chat_choice import StreamedChoice, listed, message_of
 from stepwell.exchange._chat_json import has_halves, loads, whole_characters
+from stepwell.exchange._chat_messages import canonical_message
 from stepwell.exchange._dialect import Unparseable
+from stepwell.exchange._generation import Answer, Choice
 from stepwell.exchange._raw import Response, header
 from stepwell.exchange._sse import Event, looks_like_events, parse_events
 
 _OWN = ("choices", "error")
 """A chunk's fields that are none of the root's."""
+_MODELLED_ROOT = ("id", "object", "model", "usage")
 
 
 @dataclass(slots=True)
@@ -40,12 +44,34 @@ def read_reply(response: Response) -> Reply:
     if response.status is None or (not body.strip() and not whole):
         return Reply()
     if response.status >= 400:
-        return Reply(root=_beside_error(body), terminated=whole, error=loosely(body))
+        return Reply(root=beside_error(body, "choices"), terminated=whole, error=loosely(body))
     try:
         reply = _read(body, header(response.headers, "content-type"), whole)
         return reply if not has_halves(body) else _with_whole_characters(reply)
     except RecursionError:
         raise Unparseable("the response is nested absurdly deep") from None
+
+
+def answer_of_reply(reply: Reply, choices: Sequence[Choice]) -> Answer:
+    """The answer with these of the reply's choices."""
+    return Answer(
+        choices=list(choices),
+        model=reply.root.get("model"),
+        response_id=reply.root.get("id"),
+        usage=reply.root.get("usage"),
+        terminated=reply.terminated,
+        error=reply.error,
+        extra={key: value for key, value in reply.root.items() if key not in _MODELLED_ROOT},
+    )
+
+
+def said_in(choice: Mapping[str, Any]) -> Message:
+    """A choice's message in canonical form. Raises Unparseable when it cannot be read."""
+    message = choice["message"]
+    try:
+        return canonical_message({**message, "role": message.get("role") or "assistant"})
+    except ValueError as error:
+        raise Unparseable(f"the answer's message cannot be read: {error}") from None
 
 
 def _read(body: bytes, content_type: str, whole: bool) -> Reply:
@@ -55,24 +81,13 @@ def _read(body: bytes, content_type: str, whole: bool) -> Reply:
     try:
         value = loads(body)
     except orjson.JSONDecodeError as error:
-        if whole:
-            raise Unparseable(f"the response is no JSON: {error}") from None
-        return Reply(root={"partial_body": body.decode(errors="replace")})
+        return Reply(root=partial_body(body, whole, error))
     return _plain(value)
 
 
 def _with_whole_characters(reply: Reply) -> Reply:
     root, choices, error = (whole_characters(value) for value in (reply.root, reply.choices, reply.error))
     return Reply(root, choices, reply.terminated, error)
-
-
-def _beside_error(body: bytes) -> dict[str, Any]:
-    """What an error's body says beside its `error`."""
-    try:
-        value = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return {}
-    return without(value, "error", "choices") if isinstance(value, dict) and value.get("error") else {}
 
 
 def _plain(value: object) -> Reply:
@@ -127,11 +142,7 @@ def _chunk(event: Event, whole: bool) -> dict[str, Any] | None:
     try:
         chunk = loads(event.data)
     except orjson.JSONDecodeError as error:
-        if event.type == b"error" and event.complete:
-            return {"error": event.data.decode(errors="replace")}
-        if event.complete and whole:
-            raise Unparseable(f"an event of the stream is no JSON: {error}") from None
-        return None  # cut in the middle of the event
+        return partial_event(event, whole, error)
     if event.type == b"error" and not (isinstance(chunk, dict) and chunk.get("error")):
         return {"error": chunk or "an error event without a word"}
     if not isinstance(chunk, dict):

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from stepwell.exchange._body import request_object
-from stepwell.exchange._chat_reply import Reply, read_reply
+from stepwell.exchange._chat_reply import Reply, answer_of_reply, read_reply
 from stepwell.exchange._chat_tokens import check_together
 from stepwell.exchange._completions_prompts import Prompt, grouped, prompts_of
 from stepwell.exchange._completions_rebuild import answer_body, request_body
-from stepwell.exchange._completions_reply import answer_of_reply, choice_of, counted_tokens
+from stepwell.exchange._completions_reply import choice_of, counted_tokens
 from stepwell.exchange._dialect import Unparseable
 from stepwell.exchange._generation import Answer, Asked, Choice, steps_of
 from stepwell.exchange._openai_chat import deployment_of

@@ -11,26 +11,12 @@ from stepwell.exchange._chat_messages import canonical_message
 from stepwell.exchange._chat_reply import Reply
 from stepwell.exchange._chat_tokens import left_over, named_id, policy_of, tokens_of
 from stepwell.exchange._dialect import Unparseable
-from stepwell.exchange._generation import Answer, Choice, Tokens
+from stepwell.exchange._generation import Choice, Tokens
 
-_MODELLED_ROOT = frozenset({"id", "object", "model", "usage"})
 _REASONING = ("reasoning", "reasoning_content")
 _MODELLED = frozenset(
     {"index", "text", "message", "finish_reason", "token_ids", "response_token_ids", "prompt_token_ids", *_REASONING}
 )
-
-
-def answer_of_reply(reply: Reply, choices: list[Choice]) -> Answer:
-    """The answer with these of the reply's choices."""
-    return Answer(
-        choices=choices,
-        model=reply.root.get("model"),
-        response_id=reply.root.get("id"),
-        usage=reply.root.get("usage"),
-        terminated=reply.terminated,
-        error=reply.error,
-        extra={key: value for key, value in reply.root.items() if key not in _MODELLED_ROOT},
-    )
 
 
 def choice_of(reply: Reply, index: int, prompt_ids: list[int] | None, echoed: str, *, counted: bool) -> Choice:

@@ -70,3 +70,10 @@ class Dialect(Protocol):
     def answer_of(self, steps: Sequence[Step]) -> dict[str, Any]:
         """The body of the answer that the steps of one exchange came from, in its plain (not streamed) form."""
         ...
+
+
+class WithoutFlags:
+    """What a dialect is in which no engine gives token ids: there is nothing to ask for."""
+
+    def flags(self, engine: str, body: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - the protocol's signature
+        return {}

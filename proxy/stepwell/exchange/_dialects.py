@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from stepwell.exchange._anthropic import AnthropicMessages
 from stepwell.exchange._bedrock_converse import BedrockConverse
 from stepwell.exchange._bedrock_invoke import BedrockInvoke
-from stepwell.exchange._clean import Headers
 from stepwell.exchange._clean_body import clean_body
 from stepwell.exchange._completions import OpenAICompletions
 from stepwell.exchange._dialect import Dialect, Unparseable
-from stepwell.exchange._encoding import Decoded, decode
+from stepwell.exchange._encoding import decoded
 from stepwell.exchange._engine_generate import EngineGenerate
 from stepwell.exchange._first_token import first_token_ns
 from stepwell.exchange._gemini import Gemini
@@ -22,7 +21,6 @@ from stepwell.exchange._raw import Exchange, with_bodies
 from stepwell.exchange._responses import OpenAIResponses
 from stepwell.sdk.records import Step
 
-_GZIP = b"\x1f\x8b\x08"
 _DIALECTS: dict[str, Dialect] = {
     dialect.name: dialect
     for dialect in (
@@ -86,11 +84,3 @@ def _of_answer_only(step: Step) -> Step:
     return step.model_copy(
         update={"trainable": False, "untrainable_reason": reason, "model_asked": None, "policy": None}
     )
-
-
-def decoded(body: bytes, headers: Headers) -> Decoded:
-    """A body without its content codings."""
-    codings = ", ".join(value for name, value in headers if name == "content-encoding")
-    if not codings and body.startswith(_GZIP):
-        codings = "gzip"  # recorders and middle boxes lose the header; no JSON and no event stream begins like this
-    return decode(body, codings)

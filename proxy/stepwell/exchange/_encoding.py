@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import brotli
 import zstandard
 
+from stepwell.exchange._clean import Headers
+
 LIMIT = 256 << 20
 """Most decoded bytes of one body: beyond it the rest is left out, so that a small bomb cannot fill the memory."""
 
@@ -21,6 +23,7 @@ MAX_CODINGS = 5
 """Most codings on top of each other; nobody uses more than two."""
 
 _PIECE = 1 << 16
+_GZIP = b"\x1f\x8b\x08"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,14 @@ def decode(body: bytes, content_encoding: str, limit: int = LIMIT) -> Decoded:
         step = _collect(decoder(body), coding, limit)
         body, problem = step.body, problem or step.problem
     return Decoded(body, problem)
+
+
+def decoded(body: bytes, headers: Headers) -> Decoded:
+    """A body without its content codings, by its headers (names in lower case)."""
+    codings = ", ".join(value for name, value in headers if name == "content-encoding")
+    if not codings and body.startswith(_GZIP):
+        codings = "gzip"  # recorders and middle boxes lose the header; no JSON and no event stream begins like this
+    return decode(body, codings)
 
 
 def _collect(pieces: Iterator[bytes], coding: str, limit: int) -> Decoded:
@@ -97,9 +108,8 @@ def _brotli(body: bytes) -> Iterator[bytes]:
         yield unpack.process(body[start : start + _PIECE], output_buffer_limit=_PIECE)
         while not unpack.can_accept_more_data():
             yield unpack.process(b"", output_buffer_limit=_PIECE)
-    while rest := unpack.process(
-        b"", output_buffer_limit=_PIECE
-    ):  # "ready for more input" is not "has given everything"
+    # "Ready for more input" is not "has given everything".
+    while rest := unpack.process(b"", output_buffer_limit=_PIECE):
         yield rest
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from stepwell.exchange._body import is_whole, loosely
+from stepwell.exchange._body import is_whole, loosely, partial_body
 from stepwell.exchange._dialect import Unparseable
 from stepwell.exchange._raw import Response, header
 from stepwell.exchange._sse import looks_like_events, parse_events
@@ -49,9 +49,7 @@ def read_outputs(response: Response) -> Outputs:
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        if whole:
-            raise Unparseable(f"the response is no JSON: {error}") from None
-        return Outputs(root={"partial_body": body.decode(errors="replace")})
+        return Outputs(root=partial_body(body, whole, error))
     return _plain(value)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import unquote
 
 from stepwell.exchange._body import request_object
-from stepwell.exchange._dialect import Unparseable
+from stepwell.exchange._dialect import Unparseable, WithoutFlags
 from stepwell.exchange._gemini_messages import canonical_content
 from stepwell.exchange._gemini_rebuild import NOTE, answer_body, request_body
 from stepwell.exchange._gemini_reply import read_answer
@@ -23,7 +23,7 @@ _CODE_ASSIST = "/v1internal"
 _STEERING = ("toolConfig", "safetySettings")
 
 
-class Gemini:
+class Gemini(WithoutFlags):
     """`POST …/models/<model>:generateContent` and `:streamGenerateContent`, and Code Assist's `/v1internal:…` of the same names."""
 
     name = "gemini"
@@ -35,9 +35,6 @@ class Gemini:
         return verb in _VERBS and (
             resource.endswith(_CODE_ASSIST) or any(collection in resource for collection in _COLLECTIONS)
         )
-
-    def flags(self, engine: str, body: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        return {}  # no engine gives token ids in this dialect
 
     def parse(self, exchange: Exchange) -> Sequence[Step]:
         resource = _resource(exchange.request.url)

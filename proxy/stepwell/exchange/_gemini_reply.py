@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from stepwell.exchange._body import is_whole, loosely
+from stepwell.exchange._body import is_whole, loosely, partial_body
 from stepwell.exchange._dialect import Unparseable
 from stepwell.exchange._gemini_deltas import CandidateDeltas
 from stepwell.exchange._gemini_messages import canonical_content
@@ -41,9 +41,7 @@ def read_answer(response: Response, *, vertex: bool) -> Answer:
     except orjson.JSONDecodeError as error:
         if body.startswith(b"[") and (not whole or is_open(body)):
             return _streamed(cut_array(body), whole, vertex)
-        if whole:
-            raise Unparseable(f"the response is no JSON: {error}") from None
-        return Answer(extra={"partial_body": body.decode(errors="replace")})
+        return Answer(extra=partial_body(body, whole, error))
     return _streamed(iter(value), whole, vertex) if isinstance(value, list) else _plain(value, vertex)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
-from stepwell.exchange._dialect import Unparseable
-from stepwell.exchange._sse import Event, parse_events
+from stepwell.exchange._body import partial_event
+from stepwell.exchange._sse import parse_events
 
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 """A string, whole or cut, or a bracket. Possessive: each byte is looked at once, whatever the strings hold."""
@@ -54,11 +54,11 @@ def event_objects(body: bytes, whole: bool) -> Iterator[Any]:
     for event in parse_events(body):
         if (data := event.data.strip()) and data != b"[DONE]":
             try:
-                yield _event_object(event)
+                value = orjson.loads(event.data)
             except orjson.JSONDecodeError as error:
-                if event.complete and whole:
-                    raise Unparseable(f"an event of the stream is no JSON: {error}") from None
-                return  # cut in the middle of the event
+                if (value := partial_event(event, whole, error)) is None:
+                    return
+            yield value if event.type != b"error" or _names_error(value) else {"error": value}
     # An error in mid-stream comes as bare JSON, in lines that are no event's.
     bare = 0 if body.startswith(b"{") else body.find(b"\n{") + 1
     if bare or body.startswith(b"{"):
@@ -66,17 +66,9 @@ def event_objects(body: bytes, whole: bool) -> Iterator[Any]:
             value = orjson.loads(body[bare:])
         except orjson.JSONDecodeError:
             return
-        if isinstance(value, dict) and value.get("error"):
+        if _names_error(value):
             yield value
 
 
-def _event_object(event: Event) -> Any:
-    if event.type != b"error":
-        return orjson.loads(event.data)
-    try:
-        value = orjson.loads(event.data)
-    except orjson.JSONDecodeError:
-        if not event.complete:
-            raise
-        return {"error": event.data.decode(errors="replace")}
-    return value if isinstance(value, dict) and value.get("error") else {"error": value}
+def _names_error(value: object) -> bool:
+    return isinstance(value, dict) and bool(value.get("error"))

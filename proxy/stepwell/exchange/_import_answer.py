@@ -11,7 +11,8 @@ from typing import Any
 
 import orjson
 
-from stepwell.exchange._dialects import decoded, dialect_for
+from stepwell.exchange._dialects import dialect_for
+from stepwell.exchange._encoding import decoded
 from stepwell.exchange._raw import Response, header
 from stepwell.exchange._sse import looks_like_events, parse_events
 

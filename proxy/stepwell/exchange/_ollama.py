@@ -7,7 +7,7 @@ from typing import Any
 
 from stepwell.exchange._body import request_object
 from stepwell.exchange._canonical import Message, Part
-from stepwell.exchange._dialect import NoStep, Unparseable
+from stepwell.exchange._dialect import NoStep, Unparseable, WithoutFlags
 from stepwell.exchange._generation import Answer, Asked, steps_of
 from stepwell.exchange._ollama_messages import canonical_message, image_part
 from stepwell.exchange._ollama_rebuild import chat_answer, chat_request, generate_answer, generate_request
@@ -20,16 +20,13 @@ _KEPT = frozenset({"stream", "keep_alive", "template", "raw", "context"})
 _SAID = frozenset({"model", "messages", "tools", "prompt", "system", "suffix", "images"})
 
 
-class OllamaChat:
-    """`POST …/api/chat`."""
+class OllamaChat(WithoutFlags):
+    """`POST …/api/chat`. Ollama can give logprobs, which train nothing without ids."""
 
     name = "ollama.chat"
 
     def matches(self, method: str, path: str) -> bool:
         return method == "POST" and path.endswith("/api/chat")
-
-    def flags(self, engine: str, body: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        return {}  # Ollama gives logprobs and no token ids, which alone train nothing
 
     def parse(self, exchange: Exchange) -> Sequence[Step]:
         body = request_object(exchange.request.body)
@@ -42,16 +39,13 @@ class OllamaChat:
         return chat_answer(steps[0])
 
 
-class OllamaGenerate:
+class OllamaGenerate(WithoutFlags):
     """`POST …/api/generate`: one prompt, as a user's message."""
 
     name = "ollama.generate"
 
     def matches(self, method: str, path: str) -> bool:
         return method == "POST" and path.endswith("/api/generate")
-
-    def flags(self, engine: str, body: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        return {}
 
     def parse(self, exchange: Exchange) -> Sequence[Step]:
         body = request_object(exchange.request.body)

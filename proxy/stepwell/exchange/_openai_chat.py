@@ -8,10 +8,9 @@ from typing import Any
 from urllib.parse import unquote
 
 from stepwell.exchange._body import request_object, without
-from stepwell.exchange._canonical import Message
-from stepwell.exchange._chat_messages import canonical_message, canonical_messages
+from stepwell.exchange._chat_messages import canonical_messages
 from stepwell.exchange._chat_rebuild import answer_body, request_body
-from stepwell.exchange._chat_reply import Reply, read_reply
+from stepwell.exchange._chat_reply import Reply, answer_of_reply, read_reply, said_in
 from stepwell.exchange._chat_tokens import check_together, left_over, policy_of, tokens_of
 from stepwell.exchange._dialect import Unparseable
 from stepwell.exchange._generation import Answer, Asked, Choice, steps_of
@@ -22,7 +21,6 @@ _PATHS = ("/chat/completions", "/agents/completions")
 _DEPLOYMENT = re.compile(r"/deployments/([^/]+)/")
 _KEPT_REQUEST = frozenset({"stream", "stream_options", "user", "metadata"})
 _NOT_SAMPLING = _KEPT_REQUEST | {"messages", "tools", "functions", "model"}
-_MODELLED_ROOT = frozenset({"id", "object", "model", "usage"})
 _MODELLED_CHOICE = frozenset(
     {
         "index",
@@ -100,20 +98,13 @@ def _answer(reply: Reply) -> Answer:
     alone = counted if len(reply.choices) == 1 else None
     choices = [_choice(reply, reply.choices[index], alone) for index in sorted(reply.choices)]
     check_together(choices, counted)
-    return Answer(
-        choices=choices,
-        model=reply.root.get("model"),
-        response_id=reply.root.get("id"),
-        usage=_usage(reply),
-        terminated=reply.terminated,
-        error=reply.error,
-        extra=_root_extra(reply.root, choices),
-    )
+    answer = answer_of_reply(reply, choices)
+    answer.usage, answer.extra = _usage(reply), _without_known_ids(answer.extra, choices)
+    return answer
 
 
-def _root_extra(root: Mapping[str, Any], choices: Sequence[Choice]) -> dict[str, Any]:
+def _without_known_ids(extra: dict[str, Any], choices: Sequence[Choice]) -> dict[str, Any]:
     """The root's other fields, token ids only where no step has them."""
-    extra = {key: value for key, value in root.items() if key not in _MODELLED_ROOT}
     if any(choice.tokens.prompt_ids for choice in choices):
         extra.pop("prompt_token_ids", None)
         if isinstance(beside := extra.pop("sglext", None), Mapping) and (
@@ -129,7 +120,7 @@ def _choice(reply: Reply, choice: dict[str, Any], completion_tokens: int | None)
     tokens = tokens_of(reply.root, choice, completion_tokens)
     kept = {key: value for key, value in choice.items() if key not in _MODELLED_CHOICE and value is not None}
     return Choice(
-        message=_message(choice["message"]),
+        message=said_in(choice),
         index=choice["index"],
         finish_reason=finish_reason,
         cut=finish_reason in ("length", "abort"),  # aborted by the server: partial rollouts are resumed later
@@ -139,13 +130,6 @@ def _choice(reply: Reply, choice: dict[str, Any], completion_tokens: int | None)
         policy_label=label,
         extra={**kept, **left_over(choice, tokens)},
     )
-
-
-def _message(message: Mapping[str, Any]) -> Message:
-    try:
-        return canonical_message({**message, "role": message.get("role") or "assistant"})
-    except ValueError as error:
-        raise Unparseable(f"the answer's message cannot be read: {error}") from None
 
 
 def _usage(reply: Reply) -> Any:

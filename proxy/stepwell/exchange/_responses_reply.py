@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from stepwell.exchange._body import is_whole, loosely, without
+from stepwell.exchange._body import is_whole, loosely, partial_body, partial_event, without
 from stepwell.exchange._dialect import Unparseable
 from stepwell.exchange._raw import Response, header
 from stepwell.exchange._responses_deltas import OutputDeltas
@@ -55,9 +55,7 @@ def read_reply(response: Response) -> Reply:
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        if whole:
-            raise Unparseable(f"the response is no JSON: {error}") from None
-        return Reply(root={"partial_body": body.decode(errors="replace")})
+        return Reply(root=partial_body(body, whole, error))
     return _plain(value)
 
 
@@ -91,11 +89,14 @@ def _streamed(events: Iterable[Event], whole: bool) -> Reply:
         data = event.data.strip()
         if data == b"[DONE]":
             break
-        said = _said(event, whole) if data else {}
-        if said is None:
-            break
-        if said and _add(reply, deltas, others, said):
-            break
+        try:
+            said = _said(event, whole) if data else {}
+            if said is None or (said and _add(reply, deltas, others, said)):
+                break
+        except Unparseable:
+            if whole:
+                raise
+            break  # what came before stands
     reply.output = reply.output or deltas.items()
     if others:
         reply.root["events"] = others
@@ -125,10 +126,8 @@ def _add_response(reply: Reply, kind: str, response: object) -> bool:
     if error := said.get("error"):
         if reply.error is None:
             reply.error = error
-        elif (
-            reply.error != error
-        ):  # the event told first is what a client has seen; what the response says stays beside it
-            reply.root["error"] = error
+        elif reply.error != error:
+            reply.root["error"] = error  # a client has seen what the event told first: this stays beside it
     if kind not in _TERMINAL:
         return False
     if not said.get("status") and kind != "response.done":
@@ -143,11 +142,8 @@ def _said(event: Event, whole: bool) -> dict[str, Any] | None:
     try:
         said = orjson.loads(event.data)
     except orjson.JSONDecodeError as error:
-        if event.type == b"error" and event.complete:
-            return {"type": "error", "error": event.data.decode(errors="replace")}
-        if event.complete and whole:
-            raise Unparseable(f"an event of the stream is no JSON: {error}") from None
-        return None
+        if (said := partial_event(event, whole, error)) is None:
+            return None
     if not isinstance(said, dict):
         raise Unparseable("an event of the stream is no JSON object")
     if event.type and not isinstance(said.get("type"), str):  # some servers name it in the event's head only

@@ -40,17 +40,15 @@ def trust_bundle(home: Path, extra: Sequence[Path] = (), *, environ: Mapping[str
     Raises:
         SettingsError: a file of `extra` cannot be read or holds no certificate.
     """
-    named = [Path(path) for name in _NAMED_BY if (path := (environ or {}).get(name))]
-    bundle = _bundle(home, "trust", [*_readable(named), *map(_required, extra), _own(ensure_ca(home))])
+    bundle = _bundle(home, "trust", [*_named(environ or {}), *map(_required, extra), _own(ensure_ca(home))])
     _remove_old(bundle)
     return bundle
 
 
 def upstream_bundle(home: Path, extra: Sequence[Path] = (), *, environ: Mapping[str, str] | None = None) -> Path:
     """A PEM file of what the proxy itself trusts upstream: as `trust_bundle`, without our own authority."""
-    named = [Path(path) for name in _NAMED_BY if (path := (environ or {}).get(name))]
     own = _own(ensure_ca(home))
-    kept = [[block for block in blocks if block not in own] for blocks in _readable(named)]
+    kept = [[block for block in blocks if block not in own] for blocks in _named(environ or {})]
     return _bundle(home, "upstream", [*kept, *map(_required, extra)])
 
 
@@ -83,9 +81,10 @@ def _own(certificate: Path) -> list[bytes]:
     return PEM.findall(certificate.read_bytes())
 
 
-def _readable(paths: Iterable[Path]) -> list[list[bytes]]:
+def _named(environ: Mapping[str, str]) -> list[list[bytes]]:
+    """The certificates of the trust stores that the environment names, by file."""
     found = []
-    for path in dict.fromkeys(paths):
+    for path in dict.fromkeys(Path(named) for name in _NAMED_BY if (named := environ.get(name))):
         blocks = PEM.findall(read_file(path) or b"")
         if not blocks:
             _log.warning("no certificates in %s, which the environment names as a trust store; passed over", path)

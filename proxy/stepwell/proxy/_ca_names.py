@@ -1,8 +1,8 @@
 """Which names the authority may vouch for: an X.509 name constraint (RFC 5280, section 4.2.1.10) from the hosts that are decrypted.
 
 Whoever steals the key can then pose as those hosts and their subdomains, not as a bank. The constraint knows names with all that is
-below them, and no globs, so `bedrock-runtime.*.amazonaws.com` permits `amazonaws.com`. Addresses are left free: mitmproxy names
-the address that it was asked for beside the host's name, and an address alone is of little use to a thief.
+below them, and no globs, so `bedrock-runtime.*.amazonaws.com` permits `amazonaws.com`. Addresses are left free: a client whose
+handshake names no host is shown a certificate for the address it asked for, and an address alone is of little use to a thief.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class Exchange:
         except jinja2.TemplateError as error:
             raise Refused(400, f"the chat template cannot render these messages: {error}") from error
         except (AttributeError, KeyError, TypeError) as error:  # of a shape that nothing promised
-            message = f"the chat template cannot render these messages: {type(error).__name__}: {error}"
+            message = f"the chat template cannot render these messages, or they cannot be read: {type(error).__name__}: {error}"
             raise Refused(400, message) from error
         self._prompt_ids = self._app.tokenizer.encode(prompt)
 

@@ -8,15 +8,16 @@ from typing import Any
 import orjson
 
 from stepwell.testing._dialect import Body, Conversation, Json, Received, Turn, count, objects
+from stepwell.testing._sampling import Sample
 from stepwell.testing._script import Delivery
 from stepwell.testing._wire import answer_of
 from stepwell.testing._words import (
     assistant,
+    blocks_of,
     function_tool,
     image_part,
     made_call,
     object_of,
-    pieces_of,
     said,
     sse,
     text_part,
@@ -34,6 +35,12 @@ _ERRORS = {
     529: "overloaded_error",
 }
 _SIGNATURE = "c2NyaXB0ZWQ="
+_DELTAS = {
+    "reasoning": ("thinking_delta", "thinking"),
+    "content": ("text_delta", "text"),
+    "call": ("input_json_delta", "partial_json"),
+}
+"""By the kind of a block: its deltas' type, and the field that holds their text."""
 
 
 class AnthropicMessages:
@@ -130,37 +137,28 @@ def events_from(turn: Turn, delivery: Delivery) -> Iterator[Json]:
     yield {"type": "message_start", "message": {**_head(turn), "usage": {**_usage(turn), "output_tokens": 1}}}
     yield {"type": "ping"}
     sample = turn.samples[0]
-    index, current = -1, ("", -1)
-    for piece in pieces_of(sample, delivery.chunk_tokens):
-        place = ("call" if piece.kind == "arguments" else piece.kind, piece.call)
-        if place != current:
-            if index >= 0:
-                yield from _close(index, current[0])
-            index, current = index + 1, place
-            call = sample.tool_calls[piece.call] if piece.call >= 0 else None
-            opened: dict[str, Json] = {
-                "reasoning": {"type": "thinking", "thinking": "", "signature": ""},
-                "content": {"type": "text", "text": ""},
-                "call": {"type": "tool_use", "id": call and call.id, "name": call and call.name, "input": {}},
-            }
-            yield {"type": "content_block_start", "index": index, "content_block": opened[place[0]]}
-        delta = {
-            "reasoning": {"type": "thinking_delta", "thinking": piece.text},
-            "content": {"type": "text_delta", "text": piece.text},
-        }.get(piece.kind, {"type": "input_json_delta", "partial_json": piece.text})
-        yield {"type": "content_block_delta", "index": index, "delta": delta}
-    if index >= 0:
-        yield from _close(index, current[0])
+    for index, (kind, number, pieces) in enumerate(blocks_of(sample, delivery.chunk_tokens)):
+        yield {"type": "content_block_start", "index": index, "content_block": _opened(sample, kind, number)}
+        delta, text = _DELTAS[kind]
+        for piece in pieces:
+            yield {"type": "content_block_delta", "index": index, "delta": {"type": delta, text: piece.text}}
+        if kind == "reasoning":
+            signed = {"type": "signature_delta", "signature": _SIGNATURE}
+            yield {"type": "content_block_delta", "index": index, "delta": signed}
+        yield {"type": "content_block_stop", "index": index}
     ended = {"stop_reason": _reason(turn), "stop_sequence": None}
     yield {"type": "message_delta", "delta": ended, "usage": {"output_tokens": turn.generated}}
     yield {"type": "message_stop"}
 
 
-def _close(index: int, kind: str) -> Iterator[Json]:
+def _opened(sample: Sample, kind: str, number: int) -> Json:
+    """A block as it begins."""
+    if kind == "call":
+        call = sample.tool_calls[number]
+        return {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
     if kind == "reasoning":
-        signed = {"type": "signature_delta", "signature": _SIGNATURE}
-        yield {"type": "content_block_delta", "index": index, "delta": signed}
-    yield {"type": "content_block_stop", "index": index}
+        return {"type": "thinking", "thinking": "", "signature": ""}
+    return {"type": "text", "text": ""}
 
 
 def _head(turn: Turn) -> Json:

@@ -14,11 +14,11 @@ from stepwell.testing._wire import answer_of
 from stepwell.testing._wire_anthropic import asked_from, events_from, message_from
 from stepwell.testing._words import (
     assistant,
+    blocks_of,
     function_tool,
     image_part,
     made_call,
     object_of,
-    pieces_of,
     said,
     text_part,
     tool_result,
@@ -142,25 +142,19 @@ def _events(turn: Turn, delivery: Delivery) -> Iterator[tuple[str, Json]]:
     """Only a tool's block is announced by a start; text and thoughts begin with their first delta, as Bedrock has it."""
     yield "messageStart", {"role": "assistant"}
     sample = turn.samples[0]
-    index, current = -1, ("", -1)
-    for piece in pieces_of(sample, delivery.chunk_tokens):
-        place = ("call" if piece.kind == "arguments" else piece.kind, piece.call)
-        if place != current:
-            if index >= 0:
-                yield "contentBlockStop", {"contentBlockIndex": index}
-            index, current = index + 1, place
+    for index, (_, number, pieces) in enumerate(blocks_of(sample, delivery.chunk_tokens)):
+        for piece in pieces:
             if piece.kind == "call":
-                call = sample.tool_calls[piece.call]
+                call = sample.tool_calls[number]
                 start = {"toolUse": {"toolUseId": call.id, "name": call.name}}
                 yield "contentBlockStart", {"start": start, "contentBlockIndex": index}
                 continue
-        delta: Json = {"text": piece.text}
-        if piece.kind == "reasoning":
-            delta = {"reasoningContent": delta}
-        elif piece.kind == "arguments":
-            delta = {"toolUse": {"input": piece.text}}
-        yield "contentBlockDelta", {"delta": delta, "contentBlockIndex": index}
-    if index >= 0:
+            delta: Json = {"text": piece.text}
+            if piece.kind == "reasoning":
+                delta = {"reasoningContent": delta}
+            elif piece.kind == "arguments":
+                delta = {"toolUse": {"input": piece.text}}
+            yield "contentBlockDelta", {"delta": delta, "contentBlockIndex": index}
         yield "contentBlockStop", {"contentBlockIndex": index}
     yield "messageStop", {"stopReason": _reason(turn)}
     yield "metadata", _counted(turn)

@@ -29,9 +29,12 @@ class OpenAICompletions:
     paths = ("/completions",)
     id_prefix = "cmpl-"
 
+    def __init__(self) -> None:
+        self._tokenizer = ByteTokenizer()
+
     def read(self, received: Received) -> Conversation:
         body = received.body
-        prompt = _prompt(body.get("prompt"))
+        prompt = _prompt(body.get("prompt"), self._tokenizer)
         return Conversation(
             messages=[{"role": "user", "content": prompt}],
             model=str(body.get("model") or ""),
@@ -62,9 +65,8 @@ class OpenAICompletions:
         return Body([error_body(status, message)])
 
 
-def _prompt(prompt: Any) -> str:
+def _prompt(prompt: Any, tokenizer: ByteTokenizer) -> str:
     """The text of a prompt: text, token ids, or a list with one of either. Raises `Refused` for what it cannot be."""
-    tokenizer = ByteTokenizer()
     if isinstance(prompt, list) and len(prompt) == 1 and not isinstance(prompt[0], int):
         prompt = prompt[0]
     if isinstance(prompt, str):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
 import orjson
@@ -79,6 +80,19 @@ def pieces_of(sample: Sample, chunk_tokens: int) -> Iterator[Piece]:
     for start in range(0, max(len(sample.ids), 1), chunk_tokens):
         stop = min(start + chunk_tokens, len(sample.ids))
         yield from _pieces(deltas.take(sample.bounds[stop - 1] if stop else 0))
+
+
+def blocks_of(sample: Sample, chunk_tokens: int) -> Iterator[tuple[str, int, Iterator[Piece]]]:
+    """A sample's pieces as the content blocks that some APIs number: each with its kind, the index of its call (-1: none) and its pieces.
+
+    A call and its arguments are one block. To be read block by block, each to its end.
+    """
+
+    def block(piece: Piece) -> tuple[str, int]:
+        return "call" if piece.kind == "arguments" else piece.kind, piece.call
+
+    for (kind, call), pieces in groupby(pieces_of(sample, chunk_tokens), block):
+        yield kind, call, pieces
 
 
 def _pieces(delta: Mapping[str, Any]) -> Iterator[Piece]:

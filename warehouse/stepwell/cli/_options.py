@@ -10,13 +10,19 @@ import typer
 Config = Annotated[
     Path | None,
     typer.Option(
-        "--config", metavar="FILE", help="Settings file [default: $STEPWELL_CONFIG, else ./stepwell.toml if there]"
+        "--config",
+        metavar="FILE",
+        help="Settings file",
+        show_default="$STEPWELL_CONFIG, else ./stepwell.toml if there",
     ),
 ]
 Data = Annotated[
     Path | None,
     typer.Option(
-        "--data", metavar="DIR", help="Folder of spools, locks and the local warehouse [default: ./stepwell-data]"
+        "--data",
+        metavar="DIR",
+        help="Folder of spools, locks and the local warehouse",
+        show_default="./stepwell-data",
     ),
 ]
 Warehouse = Annotated[
@@ -24,7 +30,8 @@ Warehouse = Annotated[
     typer.Option(
         "--warehouse",
         metavar="URI",
-        help="Where the tables are: a folder or s3://bucket/prefix [default: DATA/warehouse]",
+        help="Where the tables are: a folder or s3://bucket/prefix",
+        show_default="DATA/warehouse",
     ),
 ]
 Supervised = Annotated[

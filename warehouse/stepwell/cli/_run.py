@@ -31,7 +31,8 @@ def run(
     ] = None,
     split: Annotated[Literal["train", "eval"], typer.Option("--split", help="What the steps are for")] = "train",
     trajectory: Annotated[
-        str | None, typer.Option("--trajectory", metavar="ID", help="Name of the trajectory [default: a new one]")
+        str | None,
+        typer.Option("--trajectory", metavar="ID", help="Name of the trajectory", show_default="a new one"),
     ] = None,
     policy_version: Annotated[
         int | None,
