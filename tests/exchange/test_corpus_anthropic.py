@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stepwell.exchange import Exchange, dialect_for, parse
-from stepwell.exchange._anthropic import AnthropicMessages
+from stepwell.exchange._anthropic.dialect import AnthropicMessages
 from stepwell.exchange._sse import parse_events
 from stepwell.sdk.records import Step
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from stepwell.exchange import Exchange, dialect_for, parse
-from stepwell.exchange._gemini import Gemini
-from stepwell.exchange._gemini_words import camel
+from stepwell.exchange._gemini.dialect import Gemini
+from stepwell.exchange._gemini.words import camel
 from stepwell.sdk.records import Step
 
 from . import corpus

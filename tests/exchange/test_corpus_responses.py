@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stepwell.exchange import Exchange, dialect_for, parse
-from stepwell.exchange._responses import OpenAIResponses
+from stepwell.exchange._responses.dialect import OpenAIResponses
 from stepwell.exchange.canonical import following_key, prefix_keys
 from stepwell.sdk.records import Step
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from stepwell.exchange._eventstream import MAX_HEADERS, MAX_PAYLOAD, Frames, looks_like_frames, read_frames
 
-from ._bedrock_frames import frame, text_header
+from .bedrock.frames import frame, text_header
 
 
 def header(name: str, kind: int, raw: bytes = b"") -> bytes:

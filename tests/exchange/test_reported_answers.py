@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepwell.exchange import Exchange, Request, Response, parse
-from stepwell.exchange._anthropic import AnthropicMessages
-from stepwell.exchange._openai_chat import OpenAIChat
+from stepwell.exchange._anthropic.dialect import AnthropicMessages
+from stepwell.exchange._chat.dialect import OpenAIChat
 from stepwell.sdk.records import Step
 
 from .conftest import make_exchange, sse

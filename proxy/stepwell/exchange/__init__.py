@@ -1,4 +1,4 @@
-"""Raw exchanges and what they mean: one file per API dialect.
+"""Raw exchanges and what they mean: one folder per API dialect.
 
 Bytes of an HTTP exchange go in, steps come out. Parsing is a pure function of the exchange: no clock, no randomness, no network, so
 the same exchange parsed twice, or by a later version, is the same steps. Needs no LanceDB and no mitmproxy.
@@ -8,11 +8,6 @@ from stepwell.exchange._attribution import Claim, claim_of
 from stepwell.exchange._dialect import Context, Dialect, NoStep, Unparseable
 from stepwell.exchange._dialects import dialect_for, dialects, parse
 from stepwell.exchange._encoding import Decoded, decode
-from stepwell.exchange._import_fields import NotAnExchange
-from stepwell.exchange._import_found import Found, found
-from stepwell.exchange._import_har import found_in_har, har_entries
-from stepwell.exchange._import_json import found_in_json
-from stepwell.exchange._import_socket import Frame, found_in_socket
 from stepwell.exchange._raw import (
     REQUEST,
     RESPONSE,
@@ -24,6 +19,11 @@ from stepwell.exchange._raw import (
     request_entry,
     response_entry,
 )
+from stepwell.exchange._recorded.exchanges import found_in_json
+from stepwell.exchange._recorded.fields import NotAnExchange
+from stepwell.exchange._recorded.found import Found, found
+from stepwell.exchange._recorded.har import found_in_har, har_entries
+from stepwell.exchange._recorded.sockets import Frame, found_in_socket
 
 __all__ = [
     "REQUEST",

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stepwell.exchange._anthropic import AnthropicMessages
-from stepwell.exchange._bedrock_converse import BedrockConverse
-from stepwell.exchange._bedrock_invoke import BedrockInvoke
+from stepwell.exchange._bedrock import BedrockConverse, BedrockInvoke
+from stepwell.exchange._chat import OpenAIChat
 from stepwell.exchange._clean_body import clean_body
 from stepwell.exchange._completions import OpenAICompletions
 from stepwell.exchange._dialect import Dialect, Unparseable
 from stepwell.exchange._encoding import decoded
-from stepwell.exchange._engine_generate import EngineGenerate
+from stepwell.exchange._engine import EngineGenerate
 from stepwell.exchange._first_token import first_token_ns
 from stepwell.exchange._gemini import Gemini
 from stepwell.exchange._generation import time_of
 from stepwell.exchange._ollama import OllamaChat, OllamaGenerate
-from stepwell.exchange._openai_chat import OpenAIChat
 from stepwell.exchange._raw import Exchange, with_bodies
 from stepwell.exchange._responses import OpenAIResponses
 from stepwell.sdk.records import Step

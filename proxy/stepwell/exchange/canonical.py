@@ -9,7 +9,7 @@ from stepwell.exchange._canonical import (
     prefix_keys,
     text_of,
 )
-from stepwell.exchange._chat_messages import canonical_message, canonical_messages
+from stepwell.exchange._chat.messages import canonical_message, canonical_messages
 
 __all__ = [
     "Message",

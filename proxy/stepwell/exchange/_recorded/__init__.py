@@ -1,0 +1,1 @@
+"""Exchanges that others recorded, in the forms that recorders write them."""
