@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.cli._bypass import Programs, excepted, is_old_node, node_version, unreached, without_upstream
+from stepwell.cli._bypass import Programs, excepted, node_gap, node_version, unreached, without_upstream
 from stepwell.proxy import ProxyConfig
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -41,10 +41,23 @@ def test_the_version_is_the_programs_own_word(node: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("version", "old"), [("20.1.0", True), ("23.9.9", True), ("24.0.0", False), ("100.0.0", False)]
+    ("version", "gap"),
+    [
+        ("20.30.0", "ignores"),
+        ("22.20.9", "ignores"),
+        ("22.21.0", None),
+        ("22.100.0", None),
+        ("23.99.9", "ignores"),
+        ("24.0.0", "but not in https"),
+        ("24.4.1", "but not in https"),
+        ("24.5.0", None),
+        ("25.0.0", None),
+        ("100.0.0", None),
+    ],
 )
-def test_which_nodes_go_round(version: str, old: bool) -> None:
-    assert is_old_node(version) is old
+def test_which_nodes_go_round(version: str, gap: str | None) -> None:
+    found = node_gap(version)
+    assert found is None if gap is None else gap in (found or "")
 
 
 @pytest.mark.parametrize("first", ["#!/usr/bin/env node", "#!/usr/bin/env -S node --no-warnings", "#!{node}"])
@@ -52,8 +65,8 @@ def test_a_script_is_known_by_its_first_line(node: Path, tmp_path: Path, first: 
     script = tmp_path / "agent"
     script.write_text(f"{first.format(node=node)}\nconsole.log(1)\n")
     script.chmod(0o755)
-    assert Programs(str(script)).old_nodes() == [f"Node 20.1.0 ({node})"]
-    assert Programs("node").old_nodes() == [f"Node 20.1.0 ({node})"]
+    assert Programs(str(script)).old_nodes() == [f"Node 20.1.0 ({node}) ignores HTTPS_PROXY"]
+    assert Programs("node").old_nodes() == [f"Node 20.1.0 ({node}) ignores HTTPS_PROXY"]
     assert Programs("no-such-agent").old_nodes() == []
 
 
@@ -111,13 +124,19 @@ def test_what_is_said_of_a_trajectory_without_calls(node: Path) -> None:
         ("http://localhost:2222", {"upstream_proxy": None}, None),
         ("http://127.0.0.1:3333", {"upstream_proxy": None}, "127.0.0.1:3333"),
         ("", {"upstream_proxy": None}, None),
-        ("http://[broken", {"upstream_proxy": None}, "no URL"),
+        ("http://[broken:pa55", {"upstream_proxy": None}, "HTTPS_PROXY is no URL"),
+        ("socks5://u:pa55@office", {"upstream_proxy": None}, "HTTPS_PROXY is no URL"),
     ],
 )
 def test_another_proxy_that_is_not_used(url: str, answer: dict[str, Any], said: str | None) -> None:
     words = without_upstream({"HTTPS_PROXY": url}, answer, PROXY)
     assert (words is None) == (said is None)
     assert (said or "") in (words or "") and "pa55" not in (words or "")
+
+
+def test_a_setting_counts_for_more_than_the_environments_proxy() -> None:
+    setting = PROXY.model_copy(update={"upstream_proxy": ""})
+    assert without_upstream({"HTTPS_PROXY": "http://office:3128"}, {"upstream_proxy": None}, setting) is None
 
 
 def test_run_says_so_and_does_not_fail(stepwell: Run, fake_proxy: Any) -> None:
@@ -128,19 +147,11 @@ def test_run_says_so_and_does_not_fail(stepwell: Run, fake_proxy: Any) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_run_says_that_the_environments_proxy_is_not_used(stepwell: Run, fake_proxy: Any) -> None:
-    fake_proxy.answers = {"trajectories": {"upstream_proxy": None}}
-    environment = {**os.environ, "HTTPS_PROXY": "http://office:3128"}
-    done = stepwell("run", "--", "true", env=environment)
-    assert done.returncode == 0
-    assert done.stderr.startswith("stepwell: HTTPS_PROXY (office:3128) is not used")
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows what a process started")
 def test_a_node_that_the_agent_starts_is_named(stepwell: Run, fake_proxy: Any) -> None:
     fake_proxy.answers = {"end": {"calls": 0}}
     real = Path("/usr/bin/node")
-    if not real.exists() or not is_old_node(node_version(real) or "99.0.0"):
-        pytest.skip("no Node before 24 here")
+    if not real.exists() or node_gap(node_version(real) or "99.0.0") != "ignores HTTPS_PROXY":
+        pytest.skip("no Node that ignores HTTPS_PROXY here")
     done = stepwell("run", "--", "sh", "-c", f"{real} -e 'setTimeout(() => 0, 900)'; true")
     assert f"({real.resolve()}) ignores HTTPS_PROXY" in done.stderr

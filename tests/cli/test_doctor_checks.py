@@ -83,7 +83,7 @@ def test_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ".anthropic.com" in checks.environment(settings).message
 
 
-@pytest.mark.parametrize(("says", "status"), [("v20.1.0", "warn"), ("v24.0.0", "ok"), ("", "ok")])
+@pytest.mark.parametrize(("says", "status"), [("v20.1.0", "warn"), ("v24.4.0", "warn"), ("v24.5.0", "ok"), ("", "ok")])
 def test_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, status: str) -> None:
     (tmp_path / "node").write_text(f"#!/bin/sh\necho {says}\n")
     (tmp_path / "node").chmod(0o755)

@@ -269,6 +269,75 @@ def test_no_credential_is_written(write: Any, place: Path, capfd: Any) -> None:
     assert [path for path in files if SECRET.encode() in path.read_bytes()] == []
 
 
+CANARY = "sk-prompt-7f3a"
+RULE = "[[redact.rules]]\nname = 'keys'\npattern = 'sk-prompt-[0-9a-f]+'\nreplace = '[key]'\n"
+
+
+def telling(where: str) -> dict[str, Any]:
+    """A call with the canary in one place of it."""
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": json.dumps({"key": CANARY})}}
+    message = {
+        "text": {"content": CANARY},
+        "thought": {"content": "", "reasoning": CANARY},
+        "call": {"tool_calls": [call]},
+    }
+    if where in message:
+        choice = {"index": 0, "message": message[where], "finish_reason": "stop"}
+        return recording(where, answer={"id": "r", "model": "m", "choices": [choice]}, id=where)
+    told = recording("x", id=where)
+    if where == "prompt":
+        told["request"]["body"] = told["request"]["body"].replace('"x"', f'"{CANARY}"')
+        return told
+    # The reason it is quarantined for repeats the answer's fields.
+    url = "https://bedrock-runtime.us-east-1.amazonaws.com/model/m/invoke"
+    told["request"] |= {"url": url, "body": json.dumps({"prompt": "hi"})}
+    told["response"]["body"] = {CANARY: 1}
+    return told
+
+
+PLACES = ("text", "thought", "call", "prompt", "field")
+
+
+@pytest.mark.parametrize("options", [["--dry-run"], ["--dry-run", "--json"], ["--json"], []])
+def test_what_is_printed_is_redacted(write: Any, place: Path, options: list[str], capfd: Any) -> None:
+    (place / "stepwell.toml").write_text(RULE)
+    assert main(["import", write(*map(telling, PLACES)), *options]) == 0
+    out, error = capfd.readouterr()
+    assert CANARY not in out + error
+    assert "field is quarantined: the response is of no known form: it has ['[key]'] (redacted by keys)" in error
+    if "--json" in options:
+        said = {line["id"]: line for line in map(json.loads, out.splitlines())}
+        assert said["text"]["choices"][0]["text"] == said["thought"]["choices"][0]["reasoning"] == "[key]"
+        assert said["call"]["choices"][0]["tool_calls"][0]["arguments"] == '{"key": "[key]"}'
+        assert {said[name]["reason"].split(";")[0] for name in PLACES[:4]} == {"redacted by keys"}
+
+
+def test_what_is_printed_is_what_is_stored(write: Any, place: Path, capfd: Any) -> None:
+    (place / "stepwell.toml").write_text(RULE)
+    assert main(["import", write(*map(telling, PLACES)), "--json"]) == 0
+    said = [line["reason"] for line in lines(capfd)]
+    stored = rows("SELECT untrainable_reason AS reason FROM steps UNION ALL SELECT reason FROM quarantine")
+    assert sorted(said) == sorted(row["reason"] for row in stored)
+
+
+def test_a_rule_that_fails_shows_nothing(write: Any, place: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    (place / "rules_that_fail.py").write_text("def fail(text):\n    raise ValueError(text)\n")
+    (place / "stepwell.toml").write_text("[redact]\ncallables = ['rules_that_fail:fail']\n")
+    monkeypatch.syspath_prepend(place)
+    assert main(["import", write(*map(telling, PLACES)), "--dry-run", "--json"]) == 0
+    out, error = capfd.readouterr()
+    assert CANARY not in out + error
+    assert {line["reason"] for line in map(json.loads, out.splitlines())} == {
+        "the redaction rule rules_that_fail:fail failed: ValueError"
+    }
+
+
+def test_a_dry_run_refuses_rules_that_it_cannot_follow(write: Any, place: Path, capfd: Any) -> None:
+    (place / "stepwell.toml").write_text("[redact]\ncallables = ['not_there:fail']\n")
+    assert main(["import", write(recording("a")), "--dry-run"]) == 2
+    assert "not_there:fail cannot be imported" in capfd.readouterr().err
+
+
 def test_many_quarantined_are_not_all_named(write: Any, capfd: Any) -> None:
     main(["import", write(*({**BAD, "id": str(number)} for number in range(50))), "--dry-run"])
     out, error = capfd.readouterr()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -28,6 +29,11 @@ def names(*folders: str) -> list[str]:
 
 def needed(names: list[str]) -> pytest.MarkDecorator:
     return pytest.mark.skipif(not names, reason="needs the recorded exchanges in ../shared/corpus")
+
+
+def each_of(names: Iterable[str]) -> pytest.MarkDecorator:
+    """A test for every one of these recordings; none at all, without a word, where the corpus is absent: `needed` says it."""
+    return pytest.mark.parametrize("name", list(names))
 
 
 @lru_cache

@@ -115,6 +115,53 @@ def test_a_checksum_that_does_not_fit_is_a_problem() -> None:
     assert decoded.problem is not None and noise(200_000).startswith(decoded.body) and decoded.body
 
 
+EVENTS = [b"event %d %b\n" % (number, noise(number % 60).hex().encode()) for number in range(5_000)]
+
+
+def deflated(window: int) -> bytes:
+    packer = zlib.compressobj(wbits=window)
+    return b"".join(packer.compress(event) + packer.flush(zlib.Z_SYNC_FLUSH) for event in EVENTS)
+
+
+def brotlied() -> bytes:
+    packer = brotli.Compressor(quality=1)
+    return b"".join(packer.process(event) + packer.flush() for event in EVENTS)
+
+
+def zstandarded() -> bytes:
+    packer = zstandard.ZstdCompressor().compressobj()
+    return b"".join(packer.compress(event) + packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) for event in EVENTS)
+
+
+@pytest.mark.parametrize(
+    ("coding", "pack", "unpack"),
+    [
+        ("gzip", lambda: deflated(31), lambda cut: zlib.decompressobj(31).decompress(cut)),
+        ("deflate", lambda: deflated(-15), lambda cut: zlib.decompressobj(-15).decompress(cut)),
+        ("br", brotlied, lambda cut: brotli.Decompressor().process(cut)),
+        ("zstd", zstandarded, lambda cut: zstandard.ZstdDecompressor().decompressobj().decompress(cut)),
+    ],
+    ids=["gzip", "deflate", "br", "zstd"],
+)
+def test_damage_costs_nothing_of_what_came_before_it(
+    coding: str, pack: Callable[[], bytes], unpack: Callable[[bytes], bytes]
+) -> None:
+    """A stream, flushed after each event. A decoder gives nothing of a piece that it stumbles in: what its library reads of the bytes
+    before the damage is there all the same."""
+    sent = pack()
+    for at in (len(sent) // 3, len(sent) * 2 // 3):
+        before = unpack(sent[:at])
+        assert before and b"".join(EVENTS).startswith(before)
+        for body in (sent[:at], sent[:at] + b"\xff" * 99 + sent[at + 99 :]):
+            assert decode(body, coding).body.startswith(before)
+
+
+def test_a_damaged_end_costs_no_byte() -> None:
+    """Nothing but the checksum is wrong."""
+    packed = gzip.compress(noise(200_000))
+    assert decode(packed[:-8] + b"wrong!!!", "gzip").body == noise(200_000)
+
+
 def test_what_follows_a_gzip_member_costs_only_itself() -> None:
     decoded = decode(gzip.compress(b"hello") + b"trailing", "gzip")
     assert decoded.body == b"hello" and decoded.problem is not None

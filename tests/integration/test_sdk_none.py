@@ -1,4 +1,4 @@
-"""Agents without an SDK behind the proxy: curl, and Node's own fetch."""
+"""An agent without an SDK behind the proxy: curl."""
 
 from __future__ import annotations
 
@@ -14,19 +14,6 @@ from .conftest import DEADLINE, Site, assert_same, say
 
 TEXT = "Grüße 👋🏽 an alle — 数据仓库."
 URL = "https://api.openai.com/v1/chat/completions"
-_FETCH = """
-const answer = await fetch(process.argv[1], {
-  method: "POST", headers: {"content-type": "application/json"}, body: process.argv[2]});
-process.stdout.write(await answer.text());
-"""
-
-
-def node_version() -> int:
-    """The major version of the Node on the path; 0 without one."""
-    if shutil.which("node") is None:
-        return 0
-    shown = subprocess.run(["node", "--version"], capture_output=True, check=True, text=True, timeout=DEADLINE).stdout
-    return int(shown.removeprefix("v").partition(".")[0])
 
 
 def run(site: Site, command: list[str]) -> str:
@@ -41,17 +28,6 @@ def test_curl(site: Site, http: str, stream: bool) -> None:
     site.script(Reply(TEXT))
     body = json.dumps({"model": "m", "messages": say("hallo"), "stream": stream})
     said = run(site, ["curl", "-sS", "--fail", "-N", http, URL, "-H", "content-type: application/json", "-d", body])
-    (call,), (row,) = site.calls, site.rows(1)
-    assert said.encode() == call.sent
-    assert_same(row, call)
-
-
-@pytest.mark.skipif(node_version() < 24, reason="Node below 24, or none: its fetch knows no proxy")
-@pytest.mark.parametrize("stream", [False, True])
-def test_node(site: Site, stream: bool) -> None:
-    site.script(Reply(TEXT))
-    body = json.dumps({"model": "m", "messages": say("hallo"), "stream": stream})
-    said = run(site, ["node", "--input-type=module", "--eval", _FETCH, URL, body])
     (call,), (row,) = site.calls, site.rows(1)
     assert said.encode() == call.sent
     assert_same(row, call)

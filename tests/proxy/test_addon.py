@@ -27,6 +27,7 @@ from stepwell.proxy._layers import FAILED
 from stepwell.proxy._loops import Loops
 from stepwell.proxy._route import Router
 from stepwell.proxy._seen import Seen
+from stepwell.proxy._upstreams import Upstreams
 from stepwell.spool import Spool, SpoolReader, SpoolWriter
 
 from .conftest import TOKEN, RunningProxy, eventually
@@ -56,7 +57,7 @@ class Bench:
         self.writer = SpoolWriter(Spool(self.path))
         self.flows = Flows()
         gate, seen = Gate(TOKEN, host="127.0.0.1", **PORTS), Seen()
-        capture = Capture(self.writer, 1 << 20)
+        capture, upstreams = Capture(self.writer, 1 << 20), Upstreams()
         self.addon = StepwellAddon(
             watched=host_test(["llm.test"]),
             gate=gate,
@@ -65,8 +66,9 @@ class Bench:
             base=BaseUrls({}, gate, TOKEN, host="127.0.0.1", port=PORTS["port"]),
             flows=self.flows,
             capture=capture,
-            control=Control(self.writer, self.path.parent, self.flows, capture, seen),
+            control=Control(self.writer, self.path.parent, self.flows, capture, seen, upstreams),
             seen=seen,
+            upstreams=upstreams,
         )
 
     def ask(self) -> http.HTTPFlow:

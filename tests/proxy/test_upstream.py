@@ -10,13 +10,15 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from mitmproxy import http
+from mitmproxy.net.http import http1
 
 from stepwell.proxy import ProxyConfig
-from stepwell.proxy._upstream import UpstreamProxy, upstream_proxy
+from stepwell.proxy._upstream import UpstreamProxy, is_plain, upstream_proxy
 from stepwell.testing import ThrowawayCA
 
 from .conftest import REPLY, StartProxy, StartUpstream
-from .office import EXPECTED, PASSWORD, USER, tunnels
+from .office import EXPECTED, PASSWORD, USER, basic, tunnels
 
 ASK = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 PATH = "/v1/chat/completions"
@@ -48,9 +50,9 @@ def test_decrypted_and_passed_connections_go_through_it(
         passed = proxy.client(verify=own).get(f"https://pages.far.example:{upstream.port}/")
         assert passed.json() == REPLY
         assert proxy.client().get(f"http://pages.far.example:{plain.port}/").json() == REPLY
-        names = [f"{name}.far.example:{upstream.port}" for name in ("api", "api", "pages")]
-        names.append(f"pages.far.example:{plain.port}")
-        assert office.asked == [(f"CONNECT {name} HTTP/1.1", EXPECTED) for name in names]
+        lines = [f"CONNECT {name}.far.example:{upstream.port} HTTP/1.1" for name in ("api", "api", "pages")]
+        lines.append(f"GET http://pages.far.example:{plain.port}/ HTTP/1.1")
+        assert office.asked == [(line, EXPECTED) for line in lines]
         assert len(proxy.exchanges(upstream, 2)) == 2
         written = proxy.spool_bytes()
         assert b"SECRET" not in written and EXPECTED.encode() not in written
@@ -146,8 +148,50 @@ def test_one_that_refuses(start_proxy: StartProxy, upstream_ca: tuple[Path, Path
     ],
 )
 def test_what_no_proxy_means(host: str, no_proxy: str, direct: bool) -> None:
-    via = UpstreamProxy("http://proxy.example:3128", no_proxy).via(host, 443)
-    assert via == (None if direct else ("http", ("proxy.example", 3128)))
+    assert UpstreamProxy("http://proxy.example:3128", no_proxy).excepts(host, 443) == direct
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "line"),
+    [
+        ("a.example", 80, "http://a.example/p?q=1"),
+        ("a.example", 8080, "http://a.example:8080/p?q=1"),
+        ("fd00::1", 8080, "http://[fd00::1]:8080/p?q=1"),
+    ],
+)
+def test_a_plain_request_is_one_to_the_proxy(host: str, port: int, line: str) -> None:
+    request = http.Request.make("GET", "http://x/p?q=1")
+    request.host, request.port = host, port
+    assert is_plain(UpstreamProxy("http://u:p@proxy.example").way(request))
+    head = http1.assemble_request_head(request)  # type: ignore[no-untyped-call]
+    assert head.startswith(f"GET {line} HTTP/1.1\r\n".encode())
+    assert request.headers["proxy-authorization"] == basic("u", "p")
+
+
+@pytest.mark.parametrize(
+    ("url", "headers", "version"),
+    [
+        ("https://a.example/", [], "HTTP/1.1"),
+        ("http://a.example/", [(b"Upgrade", b"websocket")], "HTTP/1.1"),
+        ("http://a.example/", [], "HTTP/2.0"),
+    ],
+)
+def test_any_other_goes_in_a_tunnel_as_it_is(url: str, headers: list[tuple[bytes, bytes]], version: str) -> None:
+    request = http.Request.make("GET", url, headers=headers)
+    request.http_version = version
+    before = request.copy()
+    way = UpstreamProxy("https://u:p@proxy.example").way(request)
+    assert (way[0], tuple(way[1]), is_plain(way)) == ("https", ("proxy.example", 443), False)
+    assert request.headers == before.headers and request.authority == before.authority
+
+
+def test_ways_are_equal_within_one_proxy_only() -> None:
+    one, other = UpstreamProxy("http://u:p@a:1", "x"), UpstreamProxy("http://u:p@a:1", "x")
+    copy = one.copy()
+    assert copy.address == one.address and copy.credentials == one.credentials and copy.excepts("x", 1)
+    assert len({one.tunnel, other.tunnel, copy.tunnel}) == 3
+    plain = one.way(http.Request.make("GET", "http://a.example/"))
+    assert one.tunnel == one.tunnel != other.tunnel and plain != one.tunnel
 
 
 def test_which_one(caplog: pytest.LogCaptureFixture) -> None:

@@ -320,6 +320,16 @@ def test_a_circle_of_warm_ups_ends() -> None:
     assert answers.before("response:a", Memories(1 << 20)).missing is not None
 
 
+def test_those_who_wait_for_one_answer_are_bounded() -> None:
+    answers = Answers()
+    for number in range(100_000):
+        answers.wait("response:lost", str(number))
+    answers.wait("response:other", "x")
+    assert answers.arrived("lost") == [str(number) for number in range(100_000 - 64, 100_000)]
+    assert answers.arrived("lost") == []
+    assert answers.arrived("other") == ["x"]
+
+
 def test_what_is_remembered_is_bounded() -> None:
     answers = Answers()
     for number in range(200_500):

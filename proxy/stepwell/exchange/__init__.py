@@ -24,15 +24,19 @@ from stepwell.exchange._recorded.fields import NotAnExchange
 from stepwell.exchange._recorded.found import Found, found
 from stepwell.exchange._recorded.har import found_in_har, har_entries
 from stepwell.exchange._recorded.sockets import Frame, found_in_socket
+from stepwell.exchange._turns import Began, Ended, Said, Turns
+from stepwell.exchange._usage import normalised
 
 __all__ = [
     "REQUEST",
     "RESPONSE",
+    "Began",
     "Claim",
     "Context",
     "Decoded",
     "Dialect",
     "End",
+    "Ended",
     "Exchange",
     "Found",
     "Frame",
@@ -40,6 +44,8 @@ __all__ = [
     "NotAnExchange",
     "Request",
     "Response",
+    "Said",
+    "Turns",
     "Unparseable",
     "claim_of",
     "decode",
@@ -51,6 +57,7 @@ __all__ = [
     "found_in_json",
     "found_in_socket",
     "har_entries",
+    "normalised",
     "parse",
     "request_entry",
     "response_entry",

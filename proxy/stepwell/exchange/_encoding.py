@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import IO, cast
 
 import brotli
 import zstandard
@@ -46,7 +47,7 @@ def decode(body: bytes, content_encoding: str, limit: int = LIMIT) -> Decoded:
         decoder = _DECODERS.get(coding)
         if decoder is None:
             return Decoded(body, problem or f"unknown content-encoding {coding!r}")
-        step = _collect(decoder(body), coding, limit)
+        step = _collect(decoder, body, coding, limit)
         body, problem = step.body, problem or step.problem
     return Decoded(body, problem)
 
@@ -59,36 +60,58 @@ def decoded(body: bytes, headers: Headers) -> Decoded:
     return decode(body, codings)
 
 
-def _collect(pieces: Iterator[bytes], coding: str, limit: int) -> Decoded:
+@dataclass(slots=True)
+class _Source:
+    """A body as its decoder reads it: in large pieces, and from byte `slow` on in single ones."""
+
+    body: bytes
+    slow: int
+    last: int = 0
+    """Where the latest piece begins."""
+    _next: int = field(default=0, init=False)
+
+    def read(self, _size: int = -1) -> bytes:
+        """The next piece, of whatever size; nothing at the end."""
+        start = self._next
+        if start < len(self.body):
+            self.last = start
+            self._next += _PIECE if start < self.slow else 1
+        return self.body[start : self._next]
+
+
+def _collect(decoder: _Decoder, body: bytes, coding: str, limit: int, slow: int | None = None) -> Decoded:
+    source = _Source(body, len(body) if slow is None else slow)
     out: list[bytes] = []
     room, problem = limit, None
     try:
-        for piece in pieces:
+        for piece in decoder(source):
             out.append(piece[:room])
             room -= len(piece)
             if room < 0:
                 problem = f"decodes to more than {limit} bytes"
                 break
     except (zlib.error, brotli.error, zstandard.ZstdError) as error:
+        if slow is None:  # of the piece that failed the decoder gave nothing: once more, that one byte by byte
+            return _collect(decoder, body, coding, limit, slow=source.last)
         problem = f"not valid {coding}: {error}"
     return Decoded(b"".join(out), problem)
 
 
-def _gzip(body: bytes) -> Iterator[bytes]:
-    return _inflate(body, zlib.MAX_WBITS | 16)
+def _gzip(source: _Source) -> Iterator[bytes]:
+    return _inflate(source, zlib.MAX_WBITS | 16)
 
 
-def _deflate(body: bytes) -> Iterator[bytes]:
+def _deflate(source: _Source) -> Iterator[bytes]:
     """`deflate` is zlib by its RFC and raw deflate by some servers: the first bytes tell."""
+    body = source.body
     is_zlib = len(body) >= 2 and body[0] & 0x0F == 8 and int.from_bytes(body[:2], "big") % 31 == 0
-    return _inflate(body, zlib.MAX_WBITS if is_zlib else -zlib.MAX_WBITS)
+    return _inflate(source, zlib.MAX_WBITS if is_zlib else -zlib.MAX_WBITS)
 
 
-def _inflate(body: bytes, window: int) -> Iterator[bytes]:
+def _inflate(source: _Source, window: int) -> Iterator[bytes]:
     """Member after member; zero padding between and after them is allowed (RFC 1952 says nothing, tar and tape leave it)."""
     inflate = zlib.decompressobj(window)
-    for start in range(0, len(body), _PIECE):
-        data = body[start : start + _PIECE]
+    while data := source.read():
         while True:
             if inflate.eof:
                 data = data.lstrip(b"\0")
@@ -102,10 +125,10 @@ def _inflate(body: bytes, window: int) -> Iterator[bytes]:
                 break
 
 
-def _brotli(body: bytes) -> Iterator[bytes]:
+def _brotli(source: _Source) -> Iterator[bytes]:
     unpack = brotli.Decompressor()
-    for start in range(0, len(body), _PIECE):
-        yield unpack.process(body[start : start + _PIECE], output_buffer_limit=_PIECE)
+    while data := source.read():
+        yield unpack.process(data, output_buffer_limit=_PIECE)
         while not unpack.can_accept_more_data():
             yield unpack.process(b"", output_buffer_limit=_PIECE)
     # "Ready for more input" is not "has given everything".
@@ -113,13 +136,16 @@ def _brotli(body: bytes) -> Iterator[bytes]:
         yield rest
 
 
-def _zstd(body: bytes) -> Iterator[bytes]:
-    with zstandard.ZstdDecompressor().stream_reader(body, read_across_frames=True) as reader:
-        while piece := reader.read(_PIECE):
+def _zstd(source: _Source) -> Iterator[bytes]:
+    file = cast("IO[bytes]", source)  # nothing but `read` is asked of it
+    with zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True) as reader:
+        while piece := reader.read1(_PIECE):  # as soon as there is any: `read` loses what it gathered before a fault
             yield piece
 
 
-_DECODERS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
+_Decoder = Callable[[_Source], Iterator[bytes]]
+
+_DECODERS: dict[str, _Decoder] = {
     "gzip": _gzip,
     "x-gzip": _gzip,
     "deflate": _deflate,

@@ -19,13 +19,23 @@ from typing import TYPE_CHECKING, Any
 
 from stepwell.errors import MissingExtra
 from stepwell.proxy._config import CONTROL_HOST, ProxyConfig, Route
+from stepwell.proxy._upstream_url import environment_upstream
 
 if TYPE_CHECKING:
     from stepwell.proxy._ca import ensure_ca, look_at_ca
     from stepwell.proxy._ca_bundle import trust_bundle
     from stepwell.proxy._process import run_proxy
 
-__all__ = ["CONTROL_HOST", "ProxyConfig", "Route", "ensure_ca", "look_at_ca", "run_proxy", "trust_bundle"]
+__all__ = [
+    "CONTROL_HOST",
+    "ProxyConfig",
+    "Route",
+    "ensure_ca",
+    "environment_upstream",
+    "look_at_ca",
+    "run_proxy",
+    "trust_bundle",
+]
 
 _EXTRA = {"certifi", "cryptography", "mitmproxy", "orjson", "brotli", "zstandard", "OpenSSL"}
 

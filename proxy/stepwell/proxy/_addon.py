@@ -28,7 +28,8 @@ from stepwell.proxy._passthrough import Passthrough
 from stepwell.proxy._route import Router
 from stepwell.proxy._seen import Seen
 from stepwell.proxy._sockets import Sockets
-from stepwell.proxy._upstream import UpstreamProxy
+from stepwell.proxy._upstream import UpstreamProxy, http_connect_upstream
+from stepwell.proxy._upstreams import Upstreams
 
 _OWN = (
     "This host is the Stepwell proxy's own: it takes plain requests with credentials, on the port for `stepwell run`.\n"
@@ -37,6 +38,8 @@ _LOOP = (
     "The request would come back to the Stepwell proxy itself. Check the address, and the upstreams of your routes.\n"
 )
 _CLOSING = "The Stepwell proxy is shutting down.\n"
+_NO_SOCKET = "This route asks its engine for token ids, which a WebSocket has no place for: use HTTP.\n"
+"""Clients fall back at once on 426, and only after many tries where an engine that knows no sockets says 403 or 404."""
 _GRACE = 2.0
 """Seconds after a client has gone in which mitmproxy ends its calls by itself."""
 
@@ -56,7 +59,7 @@ class StepwellAddon:
         capture: Capture,
         control: Control,
         seen: Seen,
-        upstream: UpstreamProxy | None = None,
+        upstreams: Upstreams,
     ) -> None:
         self._gate = gate
         self._loops = loops
@@ -66,7 +69,7 @@ class StepwellAddon:
         self._capture = capture
         self._control = control
         self._seen = seen
-        self._via = upstream.via if upstream else None
+        self._upstreams = upstreams
         self._passthrough = Passthrough(watched, seen)
         self._sockets = Sockets(flows, capture)
         self.tls_clienthello = self._passthrough.tls_clienthello
@@ -75,14 +78,19 @@ class StepwellAddon:
         self.websocket_end = self._sockets.close
         self.server_connected = loops.server_connected
         self.server_disconnected = loops.server_disconnected
-        if upstream is not None:
-            self.http_connect_upstream = upstream.http_connect_upstream
+        self.http_connect_upstream = http_connect_upstream
         self.closing = False
 
     def next_layer(self, next_layer: layer.NextLayer) -> None:
         """Runs after mitmproxy's own `NextLayer` has decided."""
         self._passthrough.next_layer(next_layer)
-        mark_failures(next_layer, self._via)
+        mark_failures(next_layer, self._through)
+
+    def _through(self, flow: http.HTTPFlow) -> UpstreamProxy | None:
+        """The proxy that the trajectory of a call goes through; a base URL names one for the call, credentials for the connection."""
+        call = self._flows.get(flow.id)
+        trajectory = call.trajectory_id if call else self._gate.trajectory(flow.client_conn)
+        return self._upstreams.through(trajectory, flow.request.host, flow.request.port)
 
     def http_connect(self, flow: http.HTTPFlow) -> None:
         """A tunnel is asked for."""
@@ -108,6 +116,9 @@ class StepwellAddon:
             return
         call = self._intake.take_in(flow, entered)
         if self._refuse_loop(flow):
+            return
+        if call.socket is not None and call.route is not None and call.route.engine is not None:
+            flow.response = refusal(426, _NO_SOCKET)
             return
         self._flows.add(call)
         if call.dialect is None:

@@ -22,6 +22,8 @@ from stepwell.errors import InvalidRecord, SpoolError
 from stepwell.proxy._capture import Capture
 from stepwell.proxy._flows import Flows
 from stepwell.proxy._seen import Seen
+from stepwell.proxy._upstream import UpstreamProxy
+from stepwell.proxy._upstreams import Upstreams
 from stepwell.sdk.records import Trajectory, checked
 from stepwell.spool import Entry, SpoolWriter, marks
 
@@ -31,6 +33,8 @@ TRAJECTORY = "trajectory"
 """Kind of the spool entry; its body is the `Trajectory` as JSON."""
 
 _MAX_BODY = 4 << 20
+_MAX_TEXT = 64 << 10
+"""Characters of a proxy's URL, or of the list of its exceptions: thousands of trajectories may each have them in memory."""
 _IDLE_SECONDS = 5.0
 _FLUSH_SECONDS = 30.0
 
@@ -56,10 +60,9 @@ class Control:
         flows: Flows,
         capture: Capture,
         seen: Seen,
-        *,
-        upstream: tuple[str, int] | None = None,
+        upstreams: Upstreams,
     ) -> None:
-        self._upstream = f"{upstream[0]}:{upstream[1]}" if upstream else None
+        self._upstreams = upstreams
         self._writer = writer
         self._folder = folder
         self._flows = flows
@@ -84,9 +87,12 @@ class Control:
             return self.health()
         if path == "/hosts":
             return self._seen.document()
-        trajectory = _trajectory(request.raw_content or b"")
+        document = _document(request.raw_content or b"")
         key = request.headers.get("idempotency-key", "")[:256] or uuid.uuid4().hex
-        return await (self._open if path == "/trajectories" else self._end)(trajectory, key)
+        if path == "/trajectories/end":
+            return await self._end(_trajectory(document), key)
+        proxy = self._proxy(document)
+        return await self._open(_trajectory(document), proxy, key)
 
     def health(self) -> dict[str, Any]:
         """Version, what is in flight, waits for the disk (bytes), and was lost; and the proxy that hosts are reached through."""
@@ -95,15 +101,24 @@ class Control:
             "in_flight": len(self._flows),
             "pending": self._writer.pending,
             "lost": self._writer.lost,
-            "upstream_proxy": self._upstream,
+            "upstream_proxy": self._upstreams.address(),
         }
 
-    async def _open(self, trajectory: Trajectory, key: str) -> dict[str, Any]:
+    def _proxy(self, document: object) -> UpstreamProxy | None:
+        """The proxy that a trajectory asks for, taken out of what is recorded: it may hold a password."""
+        url, no_proxy = _take(document, "upstream_proxy"), _take(document, "no_proxy")
+        try:
+            return self._upstreams.read(url, no_proxy)
+        except ValueError as error:
+            raise Problem(422, "Invalid record", f"upstream_proxy {error}", "upstream_proxy") from None
+
+    async def _open(self, trajectory: Trajectory, proxy: UpstreamProxy | None, key: str) -> dict[str, Any]:
         if trajectory.state != "open":
             raise Problem(422, "Invalid record", f"state: {trajectory.state!r} is for /trajectories/end", "state")
         kept = await self._keep(trajectory, key)
+        self._upstreams.assign(trajectory.trajectory_id, proxy)
         self._capture.announce(trajectory.trajectory_id)
-        return {**kept, "upstream_proxy": self._upstream}
+        return {**kept, "upstream_proxy": self._upstreams.address(trajectory.trajectory_id)}
 
     async def _end(self, trajectory: Trajectory, key: str) -> dict[str, Any]:
         if trajectory.state == "open":
@@ -118,6 +133,7 @@ class Control:
         given = trajectory.marks or {}
         merged = {producer: max(found.get(producer, 0), given.get(producer, 0)) for producer in {**found, **given}}
         answer = await self._keep_end(trajectory.model_copy(update={"marks": merged}), key)
+        self._upstreams.forget(name)
         return {**answer, "marks": merged, "in_flight": self._flows.count(name), "calls": self._capture.calls(name)}
 
     async def _keep_end(self, trajectory: Trajectory, key: str) -> dict[str, Any]:
@@ -150,13 +166,26 @@ class Control:
         return {"trajectory_id": trajectory.trajectory_id, "state": trajectory.state, "number": number}
 
 
-def _trajectory(body: bytes) -> Trajectory:
+def _document(body: bytes) -> object:
     if len(body) > _MAX_BODY:
         raise Problem(413, "Too large", f"a trajectory takes at most {_MAX_BODY} bytes")
     try:
-        return checked(Trajectory, orjson.loads(body))
+        return orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise Problem(400, "Not JSON", str(error)) from error
+
+
+def _take(document: object, field: str) -> str:
+    """Take a text out of a JSON object; empty when it is not there."""
+    value = document.pop(field, None) if isinstance(document, dict) else None
+    if value is not None and (not isinstance(value, str) or len(value) > _MAX_TEXT):
+        raise Problem(422, "Invalid record", f"{field}: give a text of at most {_MAX_TEXT} characters", field)
+    return value or ""
+
+
+def _trajectory(document: object) -> Trajectory:
+    try:
+        return checked(Trajectory, document)
     except InvalidRecord as error:
         raise Problem(422, "Invalid record", str(error), error.field) from error
 

@@ -6,7 +6,7 @@ of the protocol error.
 
 It tells requests made to this server from requests made by way of this proxy, which mitmproxy treats alike.
 
-It decides connection by connection whether to go through another proxy; mitmproxy has that for all or none.
+It decides call by call whether to go through another proxy, and which; mitmproxy has one for all or none.
 """
 
 # mypy: allow-untyped-calls
@@ -16,13 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mitmproxy.net.server_spec import ServerSpec
+from mitmproxy import http
 from mitmproxy.proxy import events, layer
-from mitmproxy.proxy.layers.http import HttpLayer, HTTPMode, HttpStream, SendHttp
+from mitmproxy.proxy.layers.http import GetHttpConnection, HttpLayer, HTTPMode, HttpStream, SendHttp
 from mitmproxy.proxy.layers.http._events import (
     RequestHeaders,
     RequestProtocolError,
     ResponseEndOfMessage,
+    ResponseHeaders,
     ResponseProtocolError,
 )
 from mitmproxy.proxy.layers.http._upstream_proxy import HttpUpstreamProxy
@@ -30,12 +31,13 @@ from mitmproxy.proxy.layers.http._upstream_proxy import HttpUpstreamProxy
 from stepwell.proxy._base import ORIGIN
 from stepwell.proxy._ended import EVERY, forget_ended
 from stepwell.proxy._frames import LinearWebsocketLayer
+from stepwell.proxy._upstream import UpstreamProxy, is_plain
 
 FAILED = "stepwell.failed"
 """Key in `flow.metadata`: `client` or `upstream`."""
 
-Via = Callable[[str, int], ServerSpec | None]
-"""Through which proxy a host and port are reached; None: directly."""
+Via = Callable[[http.HTTPFlow], UpstreamProxy | None]
+"""Through which proxy a request goes to its host and port; None: directly."""
 
 
 class MarkingStream(HttpStream):
@@ -52,17 +54,26 @@ class MarkingStream(HttpStream):
 
     def make_server_connection(self) -> layer.CommandGenerator[bool]:
         if self.via is not None:  # now, when routes have said where the request goes
-            self.flow.server_conn.via = self.via(self.flow.request.host, self.flow.request.port)
+            found = self.via(self.flow)
+            self.flow.server_conn.via = found.way(self.flow.request) if found else None
         return (yield from super().make_server_connection())
 
     def handle_connect_regular(self) -> layer.CommandGenerator[None]:
-        via = self.via(self.flow.request.host, self.flow.request.port) if self.via else None
-        if via is None or self.flow.response:
+        found = self.via(self.flow) if self.via else None
+        if found is None or self.flow.response:
             yield from super().handle_connect_regular()
         else:  # as mitmproxy does in its `upstream` mode
-            self.context.server.via = via
+            self.context.server.via = found.tunnel
             self.child_layer = HttpUpstreamProxy.make(self.context, True)[0]
             yield from self.handle_connect_finish()
+
+    def state_wait_for_response_headers(self, event: ResponseHeaders) -> layer.CommandGenerator[None]:
+        answer = event.response
+        if answer.status_code == 407 and is_plain(self.flow.server_conn.via):
+            # The other proxy wants credentials of us. The agent would take it for our own refusal, and send it ours.
+            answer.status_code, answer.reason = 502, "Bad Gateway"
+            answer.headers.pop("proxy-authenticate", None)
+        yield from super().state_wait_for_response_headers(event)
 
     def flow_done(self) -> layer.CommandGenerator[None]:
         if self.flow.websocket is None:
@@ -94,6 +105,15 @@ class MarkingLayer(HttpLayer):
         stream = self.streams[stream_id] = MarkingStream(self.context.fork(), stream_id)
         stream.via = self.via
         yield from self.event_to_child(stream, events.Start())
+
+    def get_connection(self, event: GetHttpConnection, *, reuse: bool = True) -> layer.CommandGenerator[None]:
+        mode = self.mode
+        if is_plain(event.via):
+            self.mode = HTTPMode.upstream  # in which mitmproxy asks for no tunnel when the request is plain HTTP
+        try:
+            yield from super().get_connection(event, reuse=reuse)
+        finally:
+            self.mode = mode
 
 
 def mark_failures(next_layer: layer.NextLayer, via: Via | None = None) -> None:

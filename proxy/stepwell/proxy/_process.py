@@ -33,6 +33,7 @@ from stepwell.proxy._master import eager_tasks, listen, make_master
 from stepwell.proxy._route import Router
 from stepwell.proxy._seen import Seen, quiet
 from stepwell.proxy._upstream import upstream_proxy
+from stepwell.proxy._upstreams import Upstreams
 from stepwell.spool import Spool, SpoolWriter, read_cursor
 
 try:
@@ -96,7 +97,8 @@ class _Proxy:
         self._flows = Flows()
         capture, seen = Capture(writer, config.max_body_bytes), Seen()
         gate = Gate(token, host=config.host, port=port, run_port=run_port)
-        upstream = upstream_proxy(config.upstream_proxy, os.environ, (port, run_port))
+        own = upstream_proxy(config.upstream_proxy, os.environ, (port, run_port))
+        upstreams = Upstreams(own, (port, run_port))
         self._addon = StepwellAddon(
             watched=host_test([*config.hosts, *(route.host for route in config.routes)]),
             gate=gate,
@@ -105,11 +107,9 @@ class _Proxy:
             base=BaseUrls(config.base_urls, gate, token, host=config.host, port=port),
             flows=self._flows,
             capture=capture,
-            control=Control(
-                writer, folder, self._flows, capture, seen, upstream=upstream.address if upstream else None
-            ),
+            control=Control(writer, folder, self._flows, capture, seen, upstreams),
             seen=seen,
-            upstream=upstream,
+            upstreams=upstreams,
         )
 
     async def run(self, confdir: Path, trusted: Path, ready: Ready) -> None:

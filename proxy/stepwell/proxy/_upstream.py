@@ -8,43 +8,98 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from mitmproxy import http
+from mitmproxy.net.http import url as urls
 from mitmproxy.net.server_spec import ServerSpec
 
 from stepwell.proxy._loops import is_local
+from stepwell.proxy._upstream_url import environment_no_proxy, environment_proxy, proxy_parts
 
 _log = logging.getLogger(__name__)
 
-_NAMED_BY = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
-_EXCEPTED_BY = ("no_proxy", "NO_PROXY")
+
+class Hop(tuple[str, int]):
+    """Host and port of the other proxy, as mitmproxy carries them about, with what a connection made by way of it is for.
+
+    mitmproxy uses a connection again for a call to the same host by an equal way. A hop is equal to itself only, so that calls with
+    different credentials, or of different trajectories, never share a connection through the same proxy.
+    """
+
+    proxy: UpstreamProxy
+    plain: bool
+    """Requests are sent to the other proxy itself, instead of through a tunnel that it makes."""
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __ne__(self, other: object) -> bool:
+        return self is not other
+
+    def __hash__(self) -> int:
+        return id(self)
 
 
 class UpstreamProxy:
-    """One proxy for all that NO_PROXY does not except. What is on this machine is never asked for through another."""
+    """One proxy for all that NO_PROXY does not except. What is on this machine is never asked for through another.
+
+    Raises:
+        ValueError: `url` is no proxy's. Says so without a word of it.
+    """
 
     def __init__(self, url: str, no_proxy: str = "") -> None:
-        parts = urlsplit(url)
-        scheme: Literal["http", "https"] = "https" if parts.scheme == "https" else "http"
-        self.address = (parts.hostname or "", parts.port or (443 if scheme == "https" else 80))
-        self._spec: ServerSpec = (scheme, self.address)
-        self._credentials = ""
+        self._said = (url, no_proxy)
+        parts = proxy_parts(url)
+        self._scheme: Literal["http", "https"] = "https" if parts.scheme == "https" else "http"
+        self.address = (parts.hostname or "", parts.port or (443 if self._scheme == "https" else 80))
+        self.tunnel, self._plain = self._hop(plain=False), self._hop(plain=True)
+        self.credentials = ""
         if parts.username or parts.password:
             pair = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
-            self._credentials = "Basic " + base64.b64encode(pair.encode()).decode()
-        excepted = _exceptions(no_proxy.split(","))
+            self.credentials = "Basic " + base64.b64encode(pair.encode()).decode()
+        exceptions = _exceptions(no_proxy.split(","))
 
-        @lru_cache(maxsize=4096)
-        def via(host: str, port: int) -> ServerSpec | None:
-            return None if is_local(host) or _is_excepted(host.lower().rstrip("."), port, excepted) else self._spec
+        @lru_cache(maxsize=256)
+        def excepts(host: str, port: int) -> bool:
+            return is_local(host) or _is_excepted(host.lower().rstrip("."), port, exceptions)
 
-        self.via = via
+        self.excepts = excepts
 
-    def http_connect_upstream(self, flow: http.HTTPFlow) -> None:
-        """mitmproxy asks the other proxy for a tunnel."""
-        if self._credentials:
-            flow.request.headers["proxy-authorization"] = self._credentials
+    def copy(self) -> UpstreamProxy:
+        """The same proxy, for connections of others."""
+        return UpstreamProxy(*self._said)
+
+    def way(self, request: http.Request) -> ServerSpec:
+        """How a request goes through: in a tunnel, or when it is plain HTTP as one to the other proxy, which it is made into here.
+
+        Many proxies make tunnels to port 443 only (RFC 9110, section 9.3.6 advises it), and take plain requests by their whole URL
+        (RFC 9112, section 3.2.2). A WebSocket needs a tunnel whatever the scheme (RFC 6455, section 4.1).
+        """
+        if request.scheme != "http" or request.is_http2 or "upgrade" in request.headers:
+            return self.tunnel
+        host = f"[{request.host}]" if ":" in request.host else request.host
+        request.authority = urls.hostport("http", host, request.port)
+        if self.credentials:
+            request.headers["proxy-authorization"] = self.credentials
+        return self._plain
+
+    def _hop(self, *, plain: bool) -> ServerSpec:
+        hop = Hop(self.address)
+        hop.proxy, hop.plain = self, plain
+        return self._scheme, hop
+
+
+def is_plain(way: ServerSpec | None) -> bool:
+    """Whether requests go to the other proxy itself."""
+    return way is not None and isinstance(way[1], Hop) and way[1].plain
+
+
+def http_connect_upstream(flow: http.HTTPFlow) -> None:
+    """mitmproxy asks the other proxy for a tunnel."""
+    hop = flow.server_conn.address
+    if isinstance(hop, Hop) and hop.proxy.credentials:
+        flow.request.headers["proxy-authorization"] = hop.proxy.credentials
 
 
 def upstream_proxy(setting: str | None, environ: Mapping[str, str], own_ports: Collection[int]) -> UpstreamProxy | None:
@@ -52,28 +107,21 @@ def upstream_proxy(setting: str | None, environ: Mapping[str, str], own_ports: C
 
     An empty setting means none. Nothing of the URL but host and port is ever logged: it may hold a password.
     """
-    url = setting if setting is not None else _first(environ, _NAMED_BY)
-    if not url:
+    named = environment_proxy(environ) if setting is None else ("setting", setting)
+    if not named or not named[1]:
         return None
-    url = url if "://" in url else f"http://{url}"
     try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port
+        found = UpstreamProxy(named[1], environment_no_proxy(environ))
     except ValueError:
-        host, port = "", None
-    if not host or not url.lower().startswith(("http://", "https://")):
-        _log.warning("the proxy that the environment names is no http(s):// proxy; going without one")
+        whose = "the environment" if setting is None else "proxy.upstream_proxy"
+        _log.warning("the proxy that %s names is no http(s):// proxy; going without one", whose)
         return None
+    host, port = found.address
     if port in own_ports and is_local(host):
         _log.info("the proxy that the environment names is this one; going without another")
         return None
-    found = UpstreamProxy(url, _first(environ, _EXCEPTED_BY))
-    _log.info("going through the proxy %s:%d", *found.address)
+    _log.info("going through the proxy %s:%d", host, port)
     return found
-
-
-def _first(environ: Mapping[str, str], names: Iterable[str]) -> str:
-    return next((value for name in names if (value := environ.get(name, "").strip())), "")
 
 
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -177,6 +177,16 @@ def test_how_an_answer_ended(body: bytes | dict[str, Any] | None, options: dict[
     assert (step.untrainable_reason == "the engine gave no token ids") == (status == "ok")
 
 
+@pytest.mark.parametrize("bad", [event("metadata", b"{"), event("contentBlockDelta", {"delta": 5})])
+def test_an_event_that_cannot_be_read_ends_a_stream_that_was_cut(bad: bytes) -> None:
+    options: dict[str, Any] = {"operation": "converse-stream", "end": "upstream_error"}
+    step = the_step(OPEN + bad + STREAM, **options)
+    assert step == the_step(OPEN, **options)
+    assert said_in(step) and step.status == "truncated"
+    with pytest.raises(Unparseable):
+        the_step(OPEN + bad, operation="converse-stream")
+
+
 def test_an_exception_in_the_middle_keeps_what_was_said_before() -> None:
     body = OPEN + event("modelStreamErrorException", {"message": "m", "originalStatusCode": 500}, "exception")
     step = the_step(body, operation="converse-stream")

@@ -120,6 +120,43 @@ def test_a_stream_cut_anywhere_keeps_what_there_was(asked: dict[str, Any], event
             assert full[key].startswith(part[key])
 
 
+@pytest.mark.parametrize(
+    "bad",
+    [
+        chunk(b"{"), chunk(b"[]"), event("chunk", {}), event("chunk", {"bytes": "no base64!"}), event("chunk", b"{"), event("x", b"{"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    ("asked", "events"),
+    [(CLAUDE_ASKED, CLAUDE_EVENTS[:3]), (NOVA_ASKED, NOVA_EVENTS[:3]), ({"prompt": "hi"}, [{"generation": "ho"}])],
+)
+def test_a_frame_that_cannot_be_read_ends_a_stream_that_was_cut(
+    asked: dict[str, Any], events: list[dict[str, Any]], bad: bytes
+) -> None:
+    step = the_step(frames(events) + bad + frames(events), asked=asked, operation=STREAM, end="client_disconnect")
+    assert step == the_step(frames(events), asked=asked, operation=STREAM, end="client_disconnect")
+    assert said_in(step) and step.status == "client_disconnect"
+    with pytest.raises(Unparseable):
+        the_step(frames(events) + bad, asked=asked, operation=STREAM)
+
+
+@pytest.mark.parametrize(
+    ("asked", "events", "bad"),
+    [
+        (NOVA_ASKED, NOVA_EVENTS[:3], {"contentBlockDelta": {"delta": 5}}),
+        ({"prompt": "hi"}, [{"outputs": [{"text": "ho"}]}], {"outputs": 5}),
+    ],
+)
+def test_an_event_of_another_shape_ends_a_stream_that_was_cut(
+    asked: dict[str, Any], events: list[dict[str, Any]], bad: dict[str, Any]
+) -> None:
+    cut = frames([*events, bad, *events])
+    step = the_step(cut, asked=asked, operation=STREAM, end="client_disconnect")
+    assert said_in(step) == said_in(the_step(frames(events), asked=asked, operation=STREAM, end="client_disconnect"))
+    with pytest.raises(Unparseable):
+        the_step(cut, asked=asked, operation=STREAM)
+
+
 def test_what_bedrock_adds_to_an_answer_is_kept_apart_from_it() -> None:
     added = {"amazon-bedrock-guardrailAction": "NONE", "amazon-bedrock-trace": {"guardrail": {}}}
     step = the_step({**CLAUDE, **added}, asked=CLAUDE_ASKED, operation="invoke")

@@ -117,6 +117,12 @@ def test_an_event_that_is_no_object_is_unparseable(payload: bytes) -> None:
         read_events(ONE + event("metadata", payload), True)
 
 
+@pytest.mark.parametrize("payload", [b"{", b"[]", b"5", b'"text"'])
+def test_an_event_that_is_no_object_ends_a_stream_that_was_cut(payload: bytes) -> None:
+    """Its checksum is right: what broke it sits behind the framing. What came before stands, nothing after it does."""
+    assert read_events(ONE + event("metadata", payload) + ONE, False) == read_events(ONE, False)
+
+
 @pytest.mark.parametrize(
     ("value", "error"),
     [

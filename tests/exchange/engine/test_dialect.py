@@ -190,6 +190,9 @@ def test_errors() -> None:
     assert steps({"error": {"message": "no"}})[0].status == "error"
     (step,) = steps(sse(sglang("par", (5,), finish_reason=None), {"error": {"message": "died"}}))
     assert step.status == "error" and (step.response or {})["content"][0]["text"] == "par"
+    (step,) = steps(sse(sglang("par", (5,), finish_reason=None), done=False) + b"event: error\ndata: out of memory\n\n")
+    assert (step.status, (step.response or {})["content"][0]["text"], step.trainable) == ("error", "par", False)
+    assert (step.extra or {})["error"] == "out of memory"
     for nothing in (
         b"",
         b"[]",

@@ -72,6 +72,31 @@ def test_errors_and_silence() -> None:
             read(nothing)
 
 
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (b"upstream died", "upstream died"),
+        (b'"CUDA out of memory"', "CUDA out of memory"),
+        (b'{"message": "no"}', {"message": "no"}),
+        (b'{"error": {"code": 500}}', {"code": 500}),
+        (b"null", "an error event without a word"),
+        (b"", "an error event without a word"),
+    ],
+)
+@pytest.mark.parametrize("end", ["complete", "upstream_error"])
+def test_an_event_that_calls_itself_an_error_is_one_whatever_it_says(data: bytes, error: Any, end: End) -> None:
+    outputs = read(sse(event(0, "so far", 2, 5, 7), done=False) + b"event: error\ndata: %b\n\n" % data, end=end)
+    assert (outputs.items[0]["text"], outputs.error, outputs.terminated) == ("so far", error, False)
+
+
+@pytest.mark.parametrize("bad", [b"data: {\n\n", b"data: 5\n\n", b"data: {}\n\n"])
+def test_another_event_that_cannot_be_read_is_a_fault_of_a_whole_stream_and_the_end_of_a_cut_one(bad: bytes) -> None:
+    body = sse(event(0, "so far", 2, 5, 7), done=False) + bad
+    with pytest.raises(Unparseable):
+        read(body)
+    assert read(body, end="client_disconnect") == read(body.removesuffix(bad), end="client_disconnect")
+
+
 def test_a_long_stream_of_pieces_is_put_together_in_one_pass() -> None:
     piece = b'data: {"content": "%s", "tokens": [5], "stop": false}\n\n' % (b"x" * 100)
     item = read(piece * 50_000, end="upstream_error").items[0]

@@ -54,11 +54,49 @@ def test_every_terminal_event_ends_a_turn(kind: str) -> None:
     assert {one.response.end for one in (first, second)} == {"complete"}
 
 
-def test_what_follows_too_early_or_never_leaves_a_turn_cut() -> None:
+def test_what_is_asked_for_early_waits_and_what_the_recording_cuts_says_so() -> None:
     first, second = turns(sent("response.create", n=1), received("response.created"), sent("response.create", n=2))
-    assert (first.response.end, first.response.error) == ("aborted", "the next turn began before the answer ended")
-    assert (second.response.end, second.response.body) == ("aborted", b"")
-    assert second.response.error == "the recording ended before the answer did"
+    assert [len(one.response.body.splitlines()) for one in (first, second)] == [1, 0]
+    for one in (first, second):
+        assert (one.response.end, one.response.error) == ("aborted", "the recording ended before the answer did")
+
+
+def test_an_answer_that_begins_too_early_cuts_the_one_before_it() -> None:
+    begun = (sent("response.create", n=1), received("response.created"))
+    first, second = turns(*begun, sent("response.create", n=2), received("response.created"), received("error"))
+    assert first.response.end == "client_disconnect"
+    assert first.response.error == "the next answer began before this one had ended"
+    assert (second.response.end, len(second.response.body.splitlines())) == ("complete", 2)
+
+
+def test_lanes_are_told_apart() -> None:
+    asked = [sent("response.create", 10 + n, stream_id=lane, input=lane) for n, lane in enumerate("ab")]
+    told = [received(kind, n, stream_id=lane) for n, kind in enumerate(("response.created", "error")) for lane in "ba"]
+    for one in turns(*asked, *told):
+        lane = json.loads(one.request.body)["stream_id"]
+        assert [json.loads(line)["stream_id"] for line in one.response.body.splitlines()] == [lane, lane]
+
+
+def test_what_is_steered_is_a_turn_of_its_own() -> None:
+    steer = sent("response.steer", 12, previous_response_id="r", input="left")
+    frames = (sent("response.create", 10), received("response.created", response={"id": "r"}), steer)
+    accepted = received("response.steer.accepted", 13, steer={"id": "steer_1", "previous_response_id": "r"})
+    successor = received("response.created", 15, response={"id": "r2", "previous_response_id": "r"})
+    done = received("response.completed", 16, response={"id": "r2"})
+    first, second = turns(*frames, accepted, received("response.incomplete", 14), successor, done)
+    assert (first.response.end, second.response.end) == ("complete", "complete")
+    assert (json.loads(second.request.body)["type"], second.request.at_ns) == ("response.steer", 15)
+
+
+def test_frames_of_a_steered_request_are_one_a_line() -> None:
+    frames = [
+        Frame(True, json.dumps({"type": f"response.{kind}", "input": kind}, indent=1).encode())
+        for kind in ("steer", "create")
+    ]
+    (one,) = turns(*frames)
+    assert [json.loads(line)["input"] for line in one.request.body.splitlines()] == ["steer", "create"]
+    (alone,) = turns(frames[1])
+    assert alone.request.body == frames[1].data
 
 
 def test_whoever_knows_how_the_socket_ended_says_so() -> None:

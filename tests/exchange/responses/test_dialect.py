@@ -189,7 +189,7 @@ def test_a_frame_has_its_fields_at_the_root_or_inside(form: str) -> None:
 
 def test_a_frame_that_asks_for_nothing_new_is_no_step() -> None:
     with pytest.raises(NoStep, match="a response"):
-        step_of([], method="WEBSOCKET", asked={"type": "response.steer", "input": "stop"})
+        step_of([], method="WEBSOCKET", asked={"type": "response.cancel", "input": "stop"})
 
 
 @pytest.mark.parametrize(

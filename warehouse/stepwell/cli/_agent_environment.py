@@ -37,7 +37,7 @@ def agent_environment(
     environment.update(dict.fromkeys(_REPLACE_TRUST, str(bundle)))
     # Node parses the file at every start: give it one certificate, unless it was told to trust others besides.
     environment[_ADD_TRUST] = str(bundle if base.get(_ADD_TRUST) else certificate)
-    environment["NODE_USE_ENV_PROXY"] = "1"  # Node >= 24; older ones ignore the proxy altogether
+    environment["NODE_USE_ENV_PROXY"] = "1"  # Node 22.21 and >= 24; others ignore the proxy altogether
     environment["STEPWELL_URL"] = gateway
     environment["STEPWELL_TRAJECTORY"] = trajectory
     return environment

@@ -19,11 +19,10 @@ if TYPE_CHECKING:
     from stepwell.proxy import ProxyConfig
 
 _NODE = re.compile(r"node(js)?(-?\d[\d.]*)?")
-_NODE_MAJOR = 24
-"""The first Node that heeds HTTPS_PROXY, with NODE_USE_ENV_PROXY=1."""
+NODE_ENOUGH = "22.21 or 24.5, or newer"
+"""The Nodes that heed HTTPS_PROXY, with NODE_USE_ENV_PROXY=1, in `fetch` and in `https`: of 23 there is none."""
 _MOST = 64
 """Processes looked at; an agent that starts thousands is not followed into all."""
-_PROXY_NAMES = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
 
 
 class Programs:
@@ -45,9 +44,9 @@ class Programs:
                 continue
 
     def old_nodes(self) -> list[str]:
-        """`Node 20.1.0 (/usr/bin/node)` for each Node seen that ignores HTTPS_PROXY."""
+        """`Node 20.1.0 (/usr/bin/node) ignores HTTPS_PROXY` for each Node seen whose calls go round the proxy."""
         nodes = [(path, node_version(path)) for path in self.seen if _NODE.fullmatch(path.name)]
-        return [f"Node {version} ({path})" for path, version in nodes if version and is_old_node(version)]
+        return [f"Node {version} ({path}) {gap}" for path, version in nodes if version and (gap := node_gap(version))]
 
     def _add(self, path: Path) -> None:
         if len(self.seen) < _MOST:
@@ -97,9 +96,12 @@ def node_version(path: Path) -> str | None:
     return found[1] if found else None
 
 
-def is_old_node(version: str) -> bool:
-    """Whether this Node ignores HTTPS_PROXY whatever is set."""
-    return int(version.partition(".")[0]) < _NODE_MAJOR
+def node_gap(version: str) -> str | None:
+    """How this Node's calls go round the proxy, whatever is set; None when they do not. Found by running each."""
+    major, minor, *_ = map(int, version.split("."))
+    if (major, minor) < (22, 21) or major == 23:
+        return "ignores HTTPS_PROXY"
+    return "heeds HTTPS_PROXY in fetch, but not in https" if (24, 0) <= (major, minor) < (24, 5) else None
 
 
 def excepted(environ: Mapping[str, str], hosts: Iterable[str]) -> list[str]:
@@ -120,31 +122,38 @@ def unreached(
     """What to say of a trajectory without any call; None when there was one, or the proxy does not know."""
     if ended.get("calls") != 0:
         return None
-    causes = [f"{node} ignores HTTPS_PROXY: use Node {_NODE_MAJOR} or newer" for node in programs.old_nodes()]
+    causes = [f"{node}: use Node {NODE_ENOUGH}" for node in programs.old_nodes()]
     if items := excepted(environ, [*proxy.hosts, *(route.host for route in proxy.routes)]):
         causes.append(f"NO_PROXY={','.join(items)} keeps calls from the proxy")
     usual = (
-        f"an agent that makes none, Node before {_NODE_MAJOR}, aiohttp without trust_env=True, "
+        "an agent that makes none, Node before 22.21, aiohttp without trust_env=True, "
         "a program in Docker or on another machine, or a host that is not under proxy.hosts"
     )
     why = "; ".join(causes) if causes else f"the usual reasons are {usual}"
     return f"no LLM call came through the proxy: {why} (`stepwell doctor` looks further)"
 
 
-def without_upstream(environ: Mapping[str, str], opened: Mapping[str, Any], proxy: ProxyConfig) -> str | None:
-    """What to say when the environment names another proxy, which the running one does not use; None when all is well."""
-    if opened.get("upstream_proxy", "unknown") is not None:
+def without_upstream(environ: Mapping[str, str], health: Mapping[str, Any], proxy: ProxyConfig) -> str | None:
+    """What to say when the environment names another proxy, which the running one does not use by itself; None when all is well."""
+    if proxy.upstream_proxy is not None or health.get("upstream_proxy", "unknown") is not None:
         return None
-    url = next((value for name in _PROXY_NAMES if (value := environ.get(name, "").strip())), "")
+    from stepwell.proxy import environment_upstream
+
     try:
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host, port = None, None
-    if not url or (port in (proxy.port, proxy.run_port) and host in (proxy.host, "localhost", "127.0.0.1", "::1")):
+        url = environment_upstream(environ).get("upstream_proxy", "")
+    except ValueError as error:
+        return f"{error}: `stepwell run` starts nothing with it"
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    ours = parts.port in (proxy.port, proxy.run_port) and parts.hostname in (
+        proxy.host,
+        "localhost",
+        "127.0.0.1",
+        "::1",
+    )
+    if not url or ours:
         return None
-    where = f"{host}:{port}" if host and port else host or "which is no URL"
+    where = f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname
     return (
-        f"HTTPS_PROXY ({where}) is not used: the running proxy reaches providers without another one; "
-        "start `stepwell up` with that HTTPS_PROXY, or set proxy.upstream_proxy"
+        f"HTTPS_PROXY ({where}) is used for what `stepwell run` starts, and not for other agents; "
+        "for these, start `stepwell up` with that HTTPS_PROXY, or set proxy.upstream_proxy"
     )

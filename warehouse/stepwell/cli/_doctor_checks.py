@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from stepwell.cli._bypass import excepted, is_old_node, node_version
+from stepwell.cli._bypass import NODE_ENOUGH, excepted, node_gap, node_version
 from stepwell.cli._finding import Finding, bad, ok, warn
 from stepwell.cli._settings import Settings
 from stepwell.errors import MissingExtra, SettingsError
@@ -136,10 +136,10 @@ def node() -> Finding:
     version = node_version(Path(found)) if found else None
     if version is None:
         return ok("clients", "no Node on PATH that would ignore the proxy")
-    if is_old_node(version):
+    if gap := node_gap(version):
         return warn(
             "clients",
-            f"Node {version} ({found}) ignores HTTPS_PROXY: agents that run on it are not captured",
-            "use Node 24 or newer, or give them a base URL",
+            f"Node {version} ({found}) {gap}: what agents on it send so is not captured",
+            f"use Node {NODE_ENOUGH}, or give them a base URL",
         )
     return ok("clients", f"Node {version} heeds HTTPS_PROXY")

@@ -16,6 +16,8 @@ from stepwell.errors import SettingsError
 if TYPE_CHECKING:
     from stepwell.cli._import_delivery import Delivery
     from stepwell.cli._import_report import Report
+    from stepwell.cli._settings import Settings
+    from stepwell.warehouse import Redactor
 
 _SAID = 20
 """Quarantined exchanges that are named one by one."""
@@ -50,17 +52,23 @@ def import_(
 
     Reads HAR files, mitmproxy flow dumps and JSON exchanges (`{"request": {"method", "url", "headers", "body"}, "response":
     {"status", "headers", "body" or "body_b64"}}`: one object, a list, or one per line), gzipped or not, told apart by their
-    content. Importing the same twice adds nothing. What cannot be parsed is quarantined and counted.
+    content. Importing the same twice adds nothing. What cannot be parsed is quarantined and counted. What is printed went
+    through the `[redact]` rules, as what is stored does.
 
     Example: `stepwell import recordings/ session.har --dry-run`
     """
+    from stepwell.cli._settings import load_settings
+    from stepwell.warehouse import Redactor
+
     for path in paths:
         if not path.exists():
             raise SettingsError(f"there is no {path}")
     facts = {"trajectory_id": trajectory, "prompt_id": prompt, "group_id": group, "split": split}
     given = {name: value for name, value in facts.items() if value is not None}
-    with nullcontext() if dry_run else _delivery(config, data, warehouse, given) as delivery:
-        report = _read(paths, delivery, as_json=as_json)
+    settings = load_settings(config, data=data, warehouse=warehouse)
+    redactor = Redactor(settings.redact)
+    with nullcontext() if dry_run else _delivery(settings, given) as delivery:
+        report = _read(paths, delivery, redactor, as_json=as_json)
         if delivery is not None:
             delivery.finish()
     print(report, file=sys.stderr if as_json else sys.stdout)
@@ -70,30 +78,27 @@ def import_(
 
 
 @contextmanager
-def _delivery(
-    config: Path | None, data: Path | None, warehouse: str | None, facts: dict[str, str]
-) -> Iterator[Delivery]:
+def _delivery(settings: Settings, facts: dict[str, str]) -> Iterator[Delivery]:
     from stepwell.cli._import_delivery import Delivery
-    from stepwell.cli._settings import load_settings
 
-    with Delivery(load_settings(config, data=data, warehouse=warehouse), facts) as delivery:
+    with Delivery(settings, facts) as delivery:
         yield delivery
 
 
-def _read(paths: list[Path], delivery: Delivery | None, *, as_json: bool) -> Report:
+def _read(paths: list[Path], delivery: Delivery | None, redactor: Redactor, *, as_json: bool) -> Report:
     """Take in every exchange; says on stderr what cannot be read."""
     import orjson
 
     from stepwell.cli._import_files import Trouble, files_in, read_file
     from stepwell.cli._import_report import Report
 
-    report = Report()
+    report = Report(redactor)
     for path in files_in(paths):
         report.files += 1
         for found in read_file(path):
             if isinstance(found, Trouble):
                 report.unreadable += 1
-                _say(f"{found.path}: {found.reason}")
+                _say(f"{found.path}: {report.redacted(found.reason)}")
                 continue
             before = report.quarantined
             line = report.take(found)

@@ -1,13 +1,17 @@
-"""What became of each imported exchange, and of all of them: the lines of `--json` and the summary."""
+"""What became of each imported exchange, and of all of them: the lines of `--json` and the summary.
+
+Everything said here has gone through the `[redact]` rules, as what is stored has: a dry run shows what would be kept, no more.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from stepwell.exchange import Found, NoStep, Unparseable, parse
 from stepwell.sdk.records import Step
+from stepwell.warehouse import RedactionFailed, Redactor, redacted_quarantine, redacted_step
 
 _NOT_A_GENERATION = "not a generation"
 
@@ -19,8 +23,9 @@ Line = dict[str, Any]
 
 @dataclass(slots=True)
 class Report:
-    """Counts of an import."""
+    """Counts of an import. `redactor`: the rules for what is said of each exchange."""
 
+    redactor: Redactor = field(default_factory=Redactor)
     files: int = 0
     unreadable: int = 0
     exchanges: int = 0
@@ -36,18 +41,28 @@ class Report:
             self.others += 1
             return _line(found, reason=_NOT_A_GENERATION)
         try:
-            steps = parse(found.exchange)
+            steps = [self._as_stored(step) for step in parse(found.exchange)]
         except NoStep as error:
             self.others += 1
-            return _line(found, reason=str(error))
-        except Unparseable as error:
+            return _line(found, reason=self.redacted(str(error)))
+        except (Unparseable, RedactionFailed) as error:
             self.quarantined += 1
-            return _line(found, reason=str(error))
+            return _line(found, reason=self.redacted(str(error)))
         except Exception as error:  # noqa: BLE001 — the boundary of parsing, as in ingest, which will say the same
             self.quarantined += 1
-            return _line(found, reason=f"parsing failed: {type(error).__name__}: {error}")
+            return _line(found, reason=self.redacted(f"parsing failed: {type(error).__name__}: {error}"))
         self.steps += len(steps)
         return _line(found) | _of_steps(steps)
+
+    def redacted(self, reason: str) -> str:
+        """A reason as it may be said: its words may be the exchange's own."""
+        sides = ("request_head", "request_body", "response_head", "response_body")
+        row = redacted_quarantine(self.redactor, {"reason": reason, **dict.fromkeys(sides)}, failed=False)
+        return str(row["reason"])
+
+    def _as_stored(self, step: Step) -> Step:
+        made, _, response = redacted_step(self.redactor, step, step.messages, step.response)
+        return made.model_copy(update={"response": response})
 
     def __str__(self) -> str:
         parts = [

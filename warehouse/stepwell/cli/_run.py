@@ -53,7 +53,8 @@ def run(
     """Run an agent, unmodified, and capture its LLM calls as one trajectory.
 
     Sets HTTPS_PROXY and the variables that make programs trust the proxy's certificate, passes input, output, signals and the
-    exit code through, and ends the trajectory: completed when the agent exits with 0, failed otherwise.
+    exit code through, and ends the trajectory: completed when the agent exits with 0, failed otherwise. An HTTPS_PROXY that is
+    already set is the proxy through which this run's calls then go on, except to the hosts of NO_PROXY.
 
     Example: `stepwell run --prompt task-7 --group epoch-1/task-7 --meta seed=3 -- python agent.py --verbose`
     """
@@ -72,15 +73,15 @@ def _captured(command: Sequence[str], record: dict[str, Any], settings: Settings
     """Open the trajectory, run the agent, end the trajectory; the exit code."""
     import os
 
-    from stepwell.cli._bypass import Programs, unreached, without_upstream
+    from stepwell.cli._bypass import Programs, unreached
     from stepwell.cli._child import signals_held
+    from stepwell.cli._run_upstream import upstream_of
 
+    upstream = upstream_of(os.environ, settings.proxy)
     programs = Programs(command[0])
     control, environment = _prepare(record["trajectory_id"], settings, os.environ)
     with signals_held() as mask:
-        opened = control.open(record | {"state": "open"})
-        if words := without_upstream(os.environ, opened, settings.proxy):
-            _say(words)
+        control.open(record | {"state": "open"} | upstream)
         started, code, end = _run_child(command, environment, mask, programs)
         try:
             ended = control.end(record | end)

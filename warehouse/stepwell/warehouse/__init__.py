@@ -24,10 +24,24 @@ if TYPE_CHECKING:
     from stepwell.warehouse._ingest import Ingest
     from stepwell.warehouse._process import run_ingest
     from stepwell.warehouse._query import BadQuery
-    from stepwell.warehouse._redact import RedactConfig
+    from stepwell.warehouse._redact import RedactConfig, RedactionFailed, Redactor
+    from stepwell.warehouse._redact_records import redacted_quarantine, redacted_step
     from stepwell.warehouse._warehouse import Warehouse
 
-__all__ = ["BadQuery", "Dataset", "Datasets", "Ingest", "IngestConfig", "RedactConfig", "Warehouse", "run_ingest"]
+__all__ = [
+    "BadQuery",
+    "Dataset",
+    "Datasets",
+    "Ingest",
+    "IngestConfig",
+    "RedactConfig",
+    "RedactionFailed",
+    "Redactor",
+    "Warehouse",
+    "redacted_quarantine",
+    "redacted_step",
+    "run_ingest",
+]
 
 _HOMES = {
     "BadQuery": "_query",
@@ -36,7 +50,11 @@ _HOMES = {
     "Ingest": "_ingest",
     "IngestConfig": "_config",
     "RedactConfig": "_redact",
+    "RedactionFailed": "_redact",
+    "Redactor": "_redact",
     "Warehouse": "_warehouse",
+    "redacted_quarantine": "_redact_records",
+    "redacted_step": "_redact_records",
     "run_ingest": "_process",
 }
 

@@ -19,6 +19,9 @@ INCOMPLETE = "the prompt is incomplete: "
 _ANSWERS = 200_000
 _CONTEXTS = 256
 _WAITING = 50_000
+_FORKS = 64
+"""Steps that wait for one answer, the first forgotten: an answer that was never captured may be continued any number of times. What
+is lost is a parent, not a prompt: that stays incomplete anyway."""
 _CHAIN = 64
 """Warm-ups that continue each other; beyond that somebody made a circle."""
 
@@ -83,12 +86,14 @@ class Answers:
 
     def wait(self, name: str, step_id: str) -> None:
         """A step continues what is not known yet."""
-        self._waiting.setdefault(name, []).append(step_id)
+        waiting = self._waiting.setdefault(name, [])
+        waiting.append(step_id)
+        del waiting[:-_FORKS]
         if len(self._waiting) > _WAITING:
             self._waiting.popitem(last=False)
 
     def arrived(self, response_id: str | None) -> list[str]:
-        """The steps that waited for this response."""
+        """The steps that waited for this response, the latest of them where they are many."""
         return self._waiting.pop(f"response:{response_id}", []) if response_id else []
 
     def names(self, continues: str | None) -> Iterator[str]:

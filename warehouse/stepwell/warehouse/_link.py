@@ -112,7 +112,7 @@ class Linker:
         incomplete = self._incomplete(before)
         delta = encode(draft, memory.bases)
         self._remember(draft, memory, Answer(draft.step.step_id, trajectory_id), turn, delta)
-        if incomplete is not None:
+        if incomplete is not None or (draft.step.untrainable_reason or "").startswith(INCOMPLETE):
             memory.incomplete.add(draft.step.step_id)
             if before is not None and before.missing is not None:
                 self.answers.wait(before.missing, draft.step.step_id)

@@ -75,7 +75,7 @@ def asked_from(body: Mapping[str, Any], model: str | None) -> Asked:
 
 def _streamed(body: bytes, whole: bool) -> Answer:
     stream = read_events(body, whole)
-    answer = answer_from_events(stream.events)
+    answer = answer_from_events(stream.events, whole)
     answer.error = stream.error
     return answer
 

@@ -47,9 +47,9 @@ class _Protocol:
     answer_of: Callable[[Sequence[Step]], dict[str, Any]]
 
 
-def _nova_events(values: Iterable[Mapping[str, Any]]) -> Answer:
+def _nova_events(values: Iterable[Mapping[str, Any]], whole: bool) -> Answer:
     named = ((kind, event) for value in values for kind, event in value.items())
-    return nova.answer_from_events((kind, event) for kind, event in named if isinstance(event, Mapping))
+    return nova.answer_from_events(((kind, event) for kind, event in named if isinstance(event, Mapping)), whole)
 
 
 _PROTOCOLS: dict[Family, _Protocol] = {
@@ -57,7 +57,7 @@ _PROTOCOLS: dict[Family, _Protocol] = {
     "nova": _Protocol(
         converse.asked_from,
         nova.answer_from_body,
-        lambda values, _: _nova_events(values),
+        _nova_events,
         converse.request_of,
         converse.answer_of,
     ),
@@ -72,7 +72,7 @@ _PROTOCOLS: dict[Family, _Protocol] = {
     "text": _Protocol(
         text.asked_from,
         lambda value: text.answer_from([value]),
-        lambda values, _: text.answer_from(values),
+        text.answer_from,
         text.request_of,
         text.answer_of,
     ),
@@ -140,8 +140,7 @@ def _plain(value: object, asked: Family) -> Answer:
 
 def _streamed(body: bytes, whole: bool, asked: Family) -> Answer:
     stream = read_events(body, whole)
-    values = [_inner(event) for kind, event in stream.events if kind == "chunk"]
-    others = [{kind: event} for kind, event in stream.events if kind != "chunk"]
+    values, others = _said_by(stream.events, whole)
     own: dict[str, Any] = {"events": others} if others else {}
     for value in values:
         own |= _taken(value)
@@ -162,6 +161,25 @@ def _first_family(values: Iterable[Mapping[str, Any]]) -> Family | None:
         if family := answered_family(value):
             return family
     return None
+
+
+def _said_by(
+    events: Iterable[tuple[str, dict[str, Any]]], whole: bool
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The model's own events and Bedrock's, of a stream that ended early up to the first that cannot be read."""
+    values: list[dict[str, Any]] = []
+    others: list[dict[str, Any]] = []
+    for kind, event in events:
+        if kind != "chunk":
+            others.append({kind: event})
+            continue
+        try:
+            values.append(_inner(event))
+        except Unparseable:
+            if whole:
+                raise
+            break
+    return values, others
 
 
 def _inner(event: Mapping[str, Any]) -> dict[str, Any]:

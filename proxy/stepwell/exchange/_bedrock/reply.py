@@ -35,18 +35,26 @@ def answer_from_body(value: object) -> Answer:
     return _answer(message, value.get("stopReason"), value.get("usage"), extra, terminated=True)
 
 
-def answer_from_events(events: Iterable[tuple[str, Mapping[str, Any]]]) -> Answer:
-    """The answer of a stream's events, each with its kind, in their order, as far as they go."""
+def answer_from_events(events: Iterable[tuple[str, Mapping[str, Any]]], whole: bool = True) -> Answer:
+    """The answer of a stream's events, each with its kind, in their order, as far as they go.
+
+    `whole`: the transfer ended as it should, so that faults are the server's.
+
+    Raises:
+        Unparseable: the stream was whole, and is not what the API promises.
+    """
     deltas = BlockDeltas()
+    in_block = {"contentBlockDelta": deltas.add, "contentBlockStart": deltas.start, "contentBlockStop": deltas.stop}
     role, fields, others, stopped, seen = "assistant", dict[str, Any](), list[Any](), False, False
     for kind, event in events:
         seen = True
-        if kind == "contentBlockDelta":
-            deltas.add(event)
-        elif kind == "contentBlockStart":
-            deltas.start(event)
-        elif kind == "contentBlockStop":
-            deltas.stop(event)
+        if kind in in_block:
+            try:
+                in_block[kind](event)
+            except Unparseable:
+                if whole:
+                    raise
+                break  # what came before stands
         elif kind == "messageStart":
             role = event.get("role") or role
         elif kind in ("messageStop", "metadata"):

@@ -95,8 +95,12 @@ def form_of(value: Mapping[str, Any]) -> str | None:
     return name or next((form for name, form in _STREAMED.items() if name in value), None)
 
 
-def answer_from(values: Iterable[Mapping[str, Any]]) -> Answer:
-    """One answer, or the pieces of a stream, put together. Raises Unparseable when they are of no known form."""
+def answer_from(values: Iterable[Mapping[str, Any]], whole: bool = True) -> Answer:
+    """One answer, or the pieces of a stream, put together; of one that ended early, those up to the first that cannot be read.
+
+    Raises:
+        Unparseable: it is of no known form, or all of it came (`whole`) and a piece is not what that form has.
+    """
     said: dict[int, _Said] = {}
     root: dict[str, Any] = {}
     form: str | None = None
@@ -104,7 +108,12 @@ def answer_from(values: Iterable[Mapping[str, Any]]) -> Answer:
         form = form or form_of(value)
         if form is None:
             raise Unparseable(f"the response is of no known form: it has {sorted(value)[:6]}")
-        _add(_FORMS[form], form, value, said, root)
+        try:
+            _add(_FORMS[form], form, value, said, root)
+        except Unparseable:
+            if whole:
+                raise
+            break
     if form is None:
         return Answer()
     usage = {key: root.pop(key) for key in _FORMS[form].usage if key in root}

@@ -82,10 +82,10 @@ def read_answer(
 
 
 def read_events(body: bytes, whole: bool) -> Events:
-    """The events of a framed body. What ended early gives what there was.
+    """The events of a framed body. What ended early gives what there was, up to the first event that cannot be read.
 
     Raises:
-        Unparseable: it ended as it should (`whole`), and is damaged or holds nothing.
+        Unparseable: it ended as it should (`whole`), and is damaged, holds nothing, or an event that is none.
     """
     found = read_frames(body)
     if found.problem and whole:
@@ -98,8 +98,14 @@ def read_events(body: bytes, whole: bool) -> Events:
         if frame.text(":message-type") in ("exception", "error") or kind.endswith("Exception"):
             events.error = _exception(frame, kind)
             break
-        if kind != "initial-response":
+        if kind == "initial-response":
+            continue
+        try:
             events.events.append((kind, json_object(frame.payload or b"{}", f"the event {kind!r}")))
+        except Unparseable:
+            if whole:
+                raise
+            break  # what came before stands
     return events
 
 

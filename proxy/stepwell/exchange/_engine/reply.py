@@ -12,14 +12,15 @@ from typing import Any
 
 import orjson
 
-from stepwell.exchange._body import is_whole, loosely, partial_body
+from stepwell.exchange._body import is_whole, loosely, partial_body, partial_event
 from stepwell.exchange._dialect import Unparseable
 from stepwell.exchange._raw import Response, header
-from stepwell.exchange._sse import looks_like_events, parse_events
+from stepwell.exchange._sse import Event, looks_like_events, parse_events
 
 TEXTS = ("text", "content")
 _LISTS = ("output_ids", "tokens", "completion_probabilities", "token_ids")
 _SAYS = frozenset({*TEXTS, *_LISTS})
+_WORDLESS = "an error event without a word"
 _META_LISTS = ("output_token_logprobs", "output_top_logprobs", "output_token_ids_logprobs")
 
 
@@ -78,20 +79,13 @@ def _streamed(body: bytes, whole: bool) -> Outputs:
             done = True
             break
         try:
-            value = orjson.loads(event.data)
-        except orjson.JSONDecodeError as error:
-            if whole and event.complete:
-                raise Unparseable(f"an event of the stream is no JSON: {error}") from None
-            break  # cut in the middle of the event
-        if not isinstance(value, dict):
-            if whole:
-                raise Unparseable("an event of the stream is no JSON object")
-            break
-        if value.get("error"):
-            outputs.error = value["error"]
-            continue
-        try:
-            _add_event(outputs, runs, value)
+            value = _value(event, whole)
+            if value is None:
+                break  # cut in the middle of the event
+            if value.get("error"):
+                outputs.error = value["error"]
+            else:
+                _add_event(outputs, runs, value)
         except Unparseable:
             if whole:
                 raise
@@ -102,6 +96,20 @@ def _streamed(body: bytes, whole: bool) -> Outputs:
     ended = [ends(item) for item in outputs.items.values()]
     outputs.terminated = done or bool(ended and all(ended))
     return outputs
+
+
+def _value(event: Event, whole: bool) -> dict[str, Any] | None:
+    """The event's object; an event that calls itself an error is one, whatever it says. None when it was cut in the middle."""
+    try:
+        value = orjson.loads(event.data)
+    except orjson.JSONDecodeError as error:
+        said = partial_event(event, whole, error)
+        return said and {"error": said["error"] or _WORDLESS}
+    if event.type == b"error" and not (isinstance(value, dict) and value.get("error")):
+        return {"error": value or _WORDLESS}
+    if not isinstance(value, dict):
+        raise Unparseable("an event of the stream is no JSON object")
+    return value
 
 
 def _add_event(outputs: Outputs, runs: dict[int, _Run], value: dict[str, Any]) -> None:

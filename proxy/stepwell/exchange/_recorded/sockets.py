@@ -1,27 +1,17 @@
-"""A recorded WebSocket of a model's API: one exchange per turn, as the proxy records them.
-
-A turn begins with the client's `response.create` and ends with the server's terminal event.
-"""
+"""A recorded WebSocket of a model's API: one exchange per turn, as the proxy records them (`Turns` says what a turn is)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-import orjson
 
 from stepwell.exchange._clean import clean_url
 from stepwell.exchange._dialects import dialect_for
 from stepwell.exchange._raw import End, Request, Response
 from stepwell.exchange._recorded.found import Found, found, path_of
+from stepwell.exchange._turns import Began, Ended, Said, Turns
 
-_CREATE = b'"response.create"'
-_TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled", "error"})
-_MARKS = tuple(f'"{name}"'.encode() for name in _TERMINAL)
 _HEADERS = [("content-type", "application/x-ndjson")]
-_LINES = bytes.maketrans(b"\r\n", b"  ")
-"""Raw line ends inside a JSON text are white space."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +30,11 @@ class _Turn:
     first_ns: int = 0
     last_ns: int = 0
 
-    def found(self, end: End = "complete", error: str | None = None) -> Found:
+    def answer(self, line: bytes, at_ns: int) -> None:
+        self.lines.append(line)
+        self.first_ns, self.last_ns = self.first_ns or at_ns, at_ns
+
+    def found(self, end: End, error: str | None) -> Found:
         body = b"".join(line + b"\n" for line in self.lines)
         answer = Response(101, list(_HEADERS), body, end, self.last_ns, self.first_ns or None, error)
         return found(self.request, answer)
@@ -59,35 +53,19 @@ def found_in_socket(
     request = replace(upgrade, method="WEBSOCKET", body=b"")
     if dialect_for("WEBSOCKET", path_of(replace(upgrade, url=clean_url(upgrade.url)))) is None:
         frames = ()
-    turn, turns = None, 0
+    turns = Turns()
+    live: dict[int, _Turn] = {}
+    begun = 0
     for frame in frames:
-        if frame.from_client and _type_of(frame.data, (_CREATE,)) == "response.create":
-            if turn is not None:
-                yield turn.found("aborted", "the next turn began before the answer ended")
-            turn, turns = _Turn(replace(request, body=frame.data, at_ns=frame.at_ns or upgrade.at_ns)), turns + 1
-        elif turn is not None and not frame.from_client:
-            _answer(turn, frame)
-            if _type_of(frame.data, _MARKS) in _TERMINAL:
-                yield turn.found()
-                turn = None
-    if turn is not None:
-        yield turn.found(end, error)
-    if not turns:
+        for move in turns.asked(frame.data) if frame.from_client else turns.answered(frame.data):
+            match move:
+                case Said(number, line):
+                    live[number].answer(line, frame.at_ns)
+                case Began(number, body):
+                    begun, live[number] = number, _Turn(replace(request, body=body, at_ns=frame.at_ns or upgrade.at_ns))
+                case Ended(number, how, why):
+                    yield live.pop(number).found(how, why)
+    for number in turns.closed():
+        yield live.pop(number).found(end, error)
+    if not begun:
         yield found(replace(request, method="GET"), Response(101, [], b"", "complete", upgrade.at_ns))
-
-
-def _answer(turn: _Turn, frame: Frame) -> None:
-    turn.lines.append(frame.data.translate(_LINES))
-    turn.first_ns, turn.last_ns = turn.first_ns or frame.at_ns, frame.at_ns
-
-
-def _type_of(data: bytes, marks: tuple[bytes, ...]) -> Any:
-    """The event's type, looked at only where one of the `marks` is somewhere in it."""
-    if not any(mark in data for mark in marks):
-        return None
-    try:
-        event = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None
-    kind = event.get("type") if isinstance(event, dict) else None
-    return kind if isinstance(kind, str) else None

@@ -48,7 +48,7 @@ class OutputDeltas:
         elif name == "image_generation_call.partial_image":
             self._of(event, "image_generation_call").fields["partial_image_b64"] = event.get("partial_image_b64")
         else:
-            return verb in PROGRESS
+            return verb in PROGRESS and subject != "steer"  # which is about the conversation, and is told nowhere else
         return True
 
     def items(self) -> list[dict[str, Any]]:

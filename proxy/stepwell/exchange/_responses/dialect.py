@@ -16,11 +16,11 @@ from stepwell.exchange._responses.echo import unechoed
 from stepwell.exchange._responses.items import answer_message, input_messages, item_tools
 from stepwell.exchange._responses.rebuild import answer_body, request_body
 from stepwell.exchange._responses.reply import PENDING, Reply, read_reply
+from stepwell.exchange._responses.steered import Turn, steered, turn_of
 from stepwell.exchange._responses.tokens import FIELDS, tokens_of, without_ids
 from stepwell.sdk.records import Step
 
 _MESSAGES_FLAG = "enable_response_messages"
-_FRAMES = ("response.create", "response.append")
 _KEPT_REQUEST = frozenset(
     {
         "type", "event_id", "stream_id", "generate", "stream", "stream_options", "background", "store", "include", "user",
@@ -35,7 +35,7 @@ _NOT_LENGTH = ("content_filter", "steered")
 
 
 class OpenAIResponses:
-    """`POST …/responses`, and `response.create` on a socket opened at the same path."""
+    """`POST …/responses`, and what is created or steered on a socket opened at the same path."""
 
     name = "openai.responses"
 
@@ -49,14 +49,14 @@ class OpenAIResponses:
         return {_MESSAGES_FLAG: True}
 
     def parse(self, exchange: Exchange) -> Sequence[Step]:
-        body = _request(exchange)
+        body, reply, lacking = _read(exchange)
         asked = _asked(exchange, body)
-        reply = read_reply(exchange.response)
         if body.get("generate") is False:
-            raise NoStep("a warm-up", _context(asked, reply))
+            raise NoStep("a warm-up", _context(asked, reply) if lacking is None else None)
         if not reply.streamed and reply.status in PENDING and (body.get("background") or reply.root.get("background")):
             raise NoStep("answered later")
-        return steps_of(_as_http(exchange), asked, _answer(reply, without(body, *exchange.added), exchange.added))
+        steps = steps_of(_as_http(exchange), asked, _answer(reply, without(body, *exchange.added), exchange.added))
+        return steps if lacking is None else [_incomplete(step, lacking) for step in steps]
 
     def request_of(self, step: Step) -> dict[str, Any]:
         return request_body(step)
@@ -71,17 +71,22 @@ def _as_http(exchange: Exchange) -> Exchange:
     return replace(exchange, response=replace(response, status=200)) if response.status == 101 else exchange
 
 
-def _request(exchange: Exchange) -> dict[str, Any]:
-    """The request's fields: the body, or what a client's frame has at its root or under `response`."""
-    body = request_object(exchange.request.body)
-    if exchange.request.method == "WEBSOCKET":
-        if body.get("type") not in (None, *_FRAMES):
-            raise NoStep(f"a {body.get('type')!s:.40} frame")
-        if isinstance(inner := body.get("response"), dict):
-            body = {**{key: value for key, value in body.items() if key != "response"}, **inner}
+def _read(exchange: Exchange) -> tuple[dict[str, Any], Reply, str | None]:
+    """The request's fields, the reply, and what is not known of the prompt (None: nothing lacks)."""
+    asked, lacking = exchange.request, None
+    turn = turn_of(asked.body) if asked.method == "WEBSOCKET" else Turn((), request_object(asked.body))
+    reply = read_reply(exchange.response)
+    body = turn.create or {}
+    if turn.steers:
+        body, lacking = steered(turn, reply)
     if all(body.get(name) is None for name in _STARTS):
         raise Unparseable("the request has no input")
-    return body
+    return body, reply, lacking
+
+
+def _incomplete(step: Step, lacking: str) -> Step:
+    reason = f"the prompt is incomplete: {lacking}"
+    return step.model_copy(update={"trainable": False, "untrainable_reason": reason})
 
 
 def _asked(exchange: Exchange, body: dict[str, Any]) -> Asked:
