@@ -17,7 +17,7 @@ from openai import OpenAI
 
 from stepwell.testing import ChatCall, Delivery, LoggedCall, Reply, ToolCall
 
-from .conftest import API_KEY, Row, Site, assert_broken_off, assert_same, say, texts, tool_calls
+from .conftest import API_KEY, PLAIN, Row, Site, assert_broken_off, assert_same, say, texts, tool_calls
 
 TEXT = "Grüße 👋🏽 an alle — 数据仓库, und noch ein Wort."
 CALLS = [ToolCall("wetter", '{"ort":  "Zürich 🏔"}', "call_1"), ToolCall("wetter", '{"ort":"東京"}', "call_2")]
@@ -30,6 +30,13 @@ by_socket = pytest.mark.filterwarnings("ignore:connect\\(\\) must be used as a c
 @pytest.fixture
 def client(agent: Site) -> Iterator[OpenAI]:
     with OpenAI(api_key=API_KEY, max_retries=0) as client:
+        yield client
+
+
+@pytest.fixture
+def plain(agent: Site) -> Iterator[OpenAI]:
+    """Of a host whose route adds nothing to a request: one that asks an engine for token ids takes no sockets."""
+    with OpenAI(api_key=API_KEY, base_url=PLAIN, max_retries=0) as client:
         yield client
 
 
@@ -115,11 +122,11 @@ def test_an_unknown_response_cannot_be_continued(agent: Site, client: OpenAI) ->
 
 
 @by_socket
-def test_turns_on_a_socket(agent: Site, client: OpenAI) -> None:
+def test_turns_on_a_socket(agent: Site, plain: OpenAI) -> None:
     """A warm-up, a call that continues it, and one that continues that: two steps, the second the child of the first."""
     agent.script(lambda call: Reply(TEXT, CALLS) if call.turn == 0 else Reply("Sonnig ☀️"))
     results: Any = [{"type": "function_call_output", "call_id": call.id, "output": "28 °C"} for call in CALLS]
-    with client.responses.connect() as socket:
+    with plain.responses.connect() as socket:
 
         def ask(**fields: Any) -> Any:
             create: Any = {"type": "response.create", "model": "m", "tools": TOOLS, **fields}
@@ -163,9 +170,9 @@ def test_the_client_hangs_up_in_the_middle_of_a_response(agent: Site, client: Op
 
 
 @by_socket
-def test_the_client_hangs_up_in_the_middle_of_a_socket(agent: Site, client: OpenAI) -> None:
+def test_the_client_hangs_up_in_the_middle_of_a_socket(agent: Site, plain: OpenAI) -> None:
     agent.script(Reply(TEXT, delivery=Delivery(hold=threading.Event(), hold_after=6)))
-    with client.responses.connect() as socket:
+    with plain.responses.connect() as socket:
         socket.send({"type": "response.create", "model": "m", "input": "hallo"})
         seen = next(event.delta for event in socket if event.type == "response.output_text.delta")
     (call,) = agent.wait_for_calls(1)

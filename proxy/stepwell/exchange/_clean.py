@@ -37,7 +37,9 @@ def kept_headers(headers: Iterable[tuple[str, str]]) -> Headers:
 @lru_cache(maxsize=4096)
 def _kept_name(name: str) -> str:
     """The name in lower case, or nothing. Remembered: this runs while traffic passes, over the same few names."""
-    lowered = name.lower()
+    lowered = (
+        name.lower() if name.isascii() else ""
+    )  # else it is no header's name, though it may become one in lower case
     return lowered if _KEPT.fullmatch(lowered) and not _SECRET.fullmatch(lowered) else ""
 
 
