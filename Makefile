@@ -11,7 +11,7 @@ STAMPS := $(VENV)/.stamps
 export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: help setup demo test check bench format lock clean
+.PHONY: help setup demo test soak check docs bench format lock clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 10
@@ -48,6 +48,9 @@ demo: $(STAMPS)/run ## run the main job once, on your machine (ARGS="--json", "-
 test: $(STAMPS)/dev ## run the tests (ARGS="-k proxy")
 	@$(PY) -m pytest --numprocesses auto --dist loadfile $(ARGS)
 
+soak: $(STAMPS)/dev ## kill and pause the warehouse's processes a thousand times (ARGS="--rounds 100 --seed 1")
+	@$(PY) -m tests.soak $(ARGS)
+
 check: $(STAMPS)/dev ## ruff, mypy --strict, pyright
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
@@ -57,6 +60,9 @@ check: $(STAMPS)/dev ## ruff, mypy --strict, pyright
 format: $(STAMPS)/dev ## format and sort imports
 	$(VENV)/bin/ruff format .
 	$(VENV)/bin/ruff check --fix .
+
+docs: $(STAMPS)/dev ## write docs/schema.md anew
+	@$(PY) -m stepwell.warehouse._schema_page docs/schema.md
 
 bench: $(STAMPS)/dev ## run the benchmarks (ARGS="--json")
 	@for file in benchmarks/*.py; do echo "== $$file"; $(PY) $$file $(ARGS) || exit 1; done

@@ -1,0 +1,142 @@
+"""Rounds of killing: who it is, and when, is drawn."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any, Self
+
+import orjson
+from tests.soak._processes import PATIENCE, ingest, maintain, numbers, produce
+
+from stepwell.spool import marks
+from stepwell.warehouse import Warehouse
+from stepwell.warehouse._lease import FOLDER
+from stepwell.warehouse._objects import FolderObjects
+
+NAMES = ("here", "there")
+_KILLED = ("ingest", "ingest", "ingest", "produce", "maintain")
+_PAUSED_OF_TEN = 3
+_DEADLINE = 120.0
+
+
+class Soak:
+    """The processes, by name; a context that ends them."""
+
+    def __init__(self, root: Path, seed: int, *, pause: float = 0.05, longest: float = 0.6) -> None:
+        """`pause`: seconds between a producer's batches; `longest`: up to so many before each kill."""
+        self.root = root
+        self.warehouse = str(root / "warehouse")
+        self.did: Counter[str] = Counter()
+        """How often each thing happened."""
+        self._random = random.Random(seed)
+        self._longest = longest
+        # Children of a process that has imported everything and opened nothing: a start takes a tenth of a second.
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(["tests.soak._processes", "stepwell.warehouse._process"])
+        self._work: dict[str, tuple[Callable[..., None], tuple[Any, ...]]] = {}
+        for name in NAMES:
+            self._work[f"produce {name}"] = (produce, (self.folder(name), name, pause))
+            self._work[f"ingest {name}"] = (ingest, (root / name, self.warehouse))
+        self._work["maintain"] = (maintain, (root, self.warehouse))
+        self._running: dict[str, ForkServerProcess] = {}
+
+    def __enter__(self) -> Self:
+        Warehouse.open(self.warehouse)
+        for name in NAMES:
+            self.folder(name).mkdir(parents=True)
+        for name in self._work:
+            self._start(name)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._running.values():
+            process.kill()
+            process.join()
+
+    def folder(self, name: str) -> Path:
+        """The spools of a data folder."""
+        return self.root / name / "spool"
+
+    def round(self) -> None:
+        """One death, or one long pause."""
+        time.sleep(self._random.uniform(0.0, self._longest))
+        for name, process in self._running.items():
+            assert process.is_alive(), f"{name} ended by itself with {process.exitcode}; see the logs in {self.root}"
+        if self._random.randrange(10) < _PAUSED_OF_TEN and (holder := self._holder()):
+            self._pause(holder)
+        else:
+            kind = self._random.choice(_KILLED)
+            self._kill(self._random.choice([name for name in self._work if name.startswith(kind)]))
+
+    def finish(self) -> None:
+        """Nothing new comes; wait until all that was accepted is committed, and end the rest in good order."""
+        for name in NAMES:
+            self._end(f"produce {name}", signal.SIGKILL)
+        warehouse = Warehouse.open(self.warehouse, create=False)
+        accepted = {producer: mark for name in NAMES for producer, mark in marks(self.folder(name)).items()}
+        assert not warehouse.wait_for(accepted, _DEADLINE), f"not everything was committed; see the logs in {self.root}"
+        self._end("maintain", signal.SIGKILL)
+        for name in NAMES:
+            assert self._end(f"ingest {name}", signal.SIGTERM) == 0
+
+    def accepted(self) -> dict[str, list[int]]:
+        """By producer, the numbers of the steps that it was told to be kept."""
+        return {name: numbers(self.folder(name), name) for name in NAMES}
+
+    def _start(self, name: str) -> None:
+        target, arguments = self._work[name]
+        process = self._context.Process(target=target, args=arguments, name=name)
+        process.start()
+        self._running[name] = process
+
+    def _kill(self, name: str) -> None:
+        self._end(name, signal.SIGKILL)
+        self.did[f"killed: {name}"] += 1
+        self._start(name)
+
+    def _end(self, name: str, how: signal.Signals) -> int | None:
+        process = self._running.pop(name)
+        assert process.pid is not None
+        os.kill(process.pid, how)
+        process.join(_DEADLINE)
+        return process.exitcode
+
+    def _pause(self, name: str) -> None:
+        """Stop it until another has its lease, and a little longer; then it goes on where it was."""
+        pid, before = self._running[name].pid, self._lease()[0]
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            deadline = time.monotonic() + _DEADLINE
+            while self._lease()[0] == before:
+                assert time.monotonic() < deadline, "nobody takes the lease of one that is stopped"
+                time.sleep(PATIENCE / 20)
+            time.sleep(self._random.uniform(0.0, self._longest))
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        self.did[f"paused with the lease: {name}"] += 1
+
+    def _holder(self) -> str | None:
+        """The ingest that has the lease."""
+        writers = {}
+        for name in NAMES:
+            try:
+                writers[orjson.loads((self.folder(name) / "ingest.json").read_bytes())["writer"]] = f"ingest {name}"
+            except (FileNotFoundError, ValueError):  # has not begun, or is being written
+                continue
+        return writers.get(self._lease()[1])
+
+    def _lease(self) -> tuple[int, str]:
+        """The newest term, and who holds it."""
+        objects = FolderObjects(Path(self.warehouse))
+        terms = [key for key, _ in objects.listed(FOLDER) if key.rpartition("/")[2].isdigit()]
+        said = objects.get(max(terms)) if terms else None
+        return (int(max(terms).rpartition("/")[2]), orjson.loads(said)["owner"]) if said else (0, "")
