@@ -78,7 +78,11 @@ def compared(message: Message) -> bytes:
     Two messages of equal form were the same thing said, however a client has wrapped it since.
     """
     role = "system" if message["role"] == "developer" else message["role"]
-    return orjson.dumps([role, _compared_parts(message["content"], _JOINED.get(role, "".join))])
+    joined, parts = _JOINED.get(role, "".join), message["content"]
+    if len(parts) == 1 and parts[0]["type"] == "text":  # as most are
+        text = joined([parts[0]["text"]])
+        return orjson.dumps([role, [["text", text]] if text else []])
+    return orjson.dumps([role, _compared_parts(parts, joined)])
 
 
 def _compared_parts(parts: Iterable[Part], joined: Callable[[list[str]], str] = "".join) -> list[list[object]]:

@@ -22,9 +22,30 @@ from pydantic import (
 )
 
 from stepwell.errors import InvalidRecord
-from stepwell.sdk._values import Id, JsonObject, Logprobs, Messages, Name, Number, Text, TokenIds
+from stepwell.sdk._values import (
+    MAX_DEPTH,
+    MAX_IDS,
+    MAX_JSON_BYTES,
+    MAX_LOGPROB,
+    CheckedIds,
+    Id,
+    JsonObject,
+    Logprobs,
+    Messages,
+    Name,
+    Number,
+    Text,
+    TokenIds,
+    checked_ids,
+    strict_json,
+)
 
 __all__ = [
+    "MAX_DEPTH",
+    "MAX_IDS",
+    "MAX_JSON_BYTES",
+    "MAX_LOGPROB",
+    "CheckedIds",
     "Feedback",
     "FeedbackKind",
     "Split",
@@ -33,8 +54,10 @@ __all__ = [
     "Trajectory",
     "TrajectoryState",
     "checked",
+    "checked_ids",
     "encoded",
     "new_id",
+    "strict_json",
 ]
 
 
@@ -151,7 +174,7 @@ class Feedback(_Record):
     """Something learned about a step, a trajectory or a prompt group, now or years later.
 
     Exactly one target: `step_id`, `trajectory_id`, `group_id`, or `response_id` (the provider's own id of the answer). The target
-    need not be known yet. What is said is exactly one of the fields from `reward` to `rejected_id`; `comment` may go with any.
+    need not be known yet. What is said is exactly one of the fields from `reward` to `retract`; `comment` may go with any.
     """
 
     feedback_id: Id = Field(default_factory=new_id)
@@ -173,6 +196,8 @@ class Feedback(_Record):
     """What the step should have answered: an assistant message; a plain string is taken as its text."""
     rejected_id: Id | None = None
     """A preference: the target is better than this step."""
+    retract: FeedbackKind | None = None
+    """Take back what was said of this kind, under this name and by this author, about this target: from now on nothing is said."""
     comment: Text | None = None
     at: AwareDatetime | None = None
     metadata: JsonObject | None = None
@@ -201,7 +226,10 @@ class Feedback(_Record):
             "correction": self.correction,
             "preference": self.rejected_id,
         }
-        return [kind for kind, value in said.items() if value is not None]
+        kinds: list[FeedbackKind] = [kind for kind, value in said.items() if value is not None]
+        if self.retract is not None:
+            kinds.append(self.retract)
+        return kinds
 
     def _targets(self) -> list[tuple[Literal["step", "trajectory", "group", "response"], str]]:
         named: list[tuple[Literal["step", "trajectory", "group", "response"], str | None]] = [
@@ -218,11 +246,12 @@ class Feedback(_Record):
             raise InvalidRecord("step_id", "give exactly one of step_id, trajectory_id, group_id, response_id")
         if len(self._said()) > 1:
             raise InvalidRecord(
-                self._said()[1], f"one feedback says one thing, and this one says {self._said()[0]} already"
+                self._said()[1] if self.retract is None else "retract",
+                f"one feedback says one thing, and this one says {self._said()[0]} already",
             )
         if not self._said() and self.comment is None:
             raise InvalidRecord(
-                "reward", "says nothing: give reward, score, rating, label, correction, rejected_id or comment"
+                "reward", "says nothing: give reward, score, rating, label, correction, rejected_id, retract or comment"
             )
         if self.rating is not None and (self.scale is None or not self.scale > 0 or not self.rating <= self.scale):
             raise InvalidRecord("scale", "a rating needs the scale it is on: the best possible rating, above 0")

@@ -16,6 +16,7 @@ from stepwell.spool._folder import adopt, marks, readers
 from stepwell.spool._format import LOST, Entry, Record
 from stepwell.spool._job import Job
 from stepwell.spool._lock import ProcessLock, held
+from stepwell.spool._purge import ask_purge, purge_asked, purge_dead
 from stepwell.spool._reader import SpoolReader
 from stepwell.spool._spool import Spool
 from stepwell.spool._writer import SpoolWriter
@@ -30,8 +31,11 @@ __all__ = [
     "SpoolReader",
     "SpoolWriter",
     "adopt",
+    "ask_purge",
     "held",
     "marks",
+    "purge_asked",
+    "purge_dead",
     "read_cursor",
     "readers",
     "write_cursor",

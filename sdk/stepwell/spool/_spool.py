@@ -25,6 +25,8 @@ _WAL_LEFT = 64 << 20
 _RESERVE = 16 << 20
 """Bytes of the disk left free. A database on a disk that is full to the last byte cannot even be trimmed: dropping needs room for its
 journal. So what would use up the rest is refused while that room is still there."""
+_PURGED_AT_ONCE = 256 << 20
+"""Bytes that may wait in a spool that is made anew: a second or two, in which nothing is written."""
 _CANNOT = (sqlite3.Error, UnicodeError, OverflowError)
 """What a write ends with: the last two are of values that SQLite cannot be given at all (half a surrogate pair, 2 GiB)."""
 
@@ -220,6 +222,26 @@ class Spool:
             raise SpoolError(f"cannot trim the spool {self.path}: {error}") from error
         self.bytes -= sum(size for (size,) in gone)
         return len(gone)
+
+    def purge(self, mark: int) -> bool:
+        """Make the file anew, without a byte of what was dropped from it, once nothing up to number `mark` is left in it.
+
+        False: something is, or much is waiting behind it; ask again later. A deleted row stays in a database's free pages otherwise.
+
+        Raises:
+            SpoolError: the disk or the database failed; everything is as it was.
+        """
+        try:
+            if (
+                self.bytes > _PURGED_AT_ONCE
+                or self._db.execute("SELECT 1 FROM entries WHERE seq <= ?", (mark,)).fetchone()
+            ):
+                return False
+            self._db.execute("VACUUM")
+            (busy, *_) = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.Error as error:
+            raise SpoolError(f"cannot make the spool {self.path} anew: {error}") from error
+        return not busy
 
     def add_lost(self, count: int) -> None:
         """Remember that `count` things could not be kept, where ingest and the gateway can see it."""

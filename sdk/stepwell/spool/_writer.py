@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from stepwell.errors import SpoolError, SpoolFull
 from stepwell.spool._format import Entry
 from stepwell.spool._job import Job
+from stepwell.spool._purge import serve_purge
 from stepwell.spool._spool import Spool
 
 _log = logging.getLogger(__name__)
@@ -205,6 +206,8 @@ class SpoolWriter:
                 unsaid = 0
             if self._cursor is not None and (self._more_to_trim or time.monotonic() >= self._next_trim):
                 self._trim(self._cursor)
+                if not self._more_to_trim:
+                    serve_purge(self.spool)
         except Exception as error:  # noqa: BLE001 — the boundary of housekeeping: it must not end the thread that writes
             self._warn(error)
         with self._lock:

@@ -84,7 +84,8 @@ def _perform(settings: Settings, folder: Path) -> str:
             _freeze(settings, folder, run_id)
     _say("stack stopped; compacting what it wrote")
     # A fragment for each half second becomes one. What was there before may have readers, so its old versions stay for a while.
-    _open(settings).maintain(**({"keep": timedelta(0)} if ours else {}))
+    warehouse = _open(settings)
+    _ = warehouse.maintain(keep=timedelta(0)) if ours else warehouse.maintain()
     return run_id
 
 

@@ -54,7 +54,7 @@ def check(warehouse: Warehouse, dataset: Dataset, log: Sequence[dict[str, Any]],
     steps = warehouse.steps(
         f"starts_with(trajectory_id, '{trajectories}')",
         columns=["step_id", "trajectory_id", "group_id", "response_id", "source"],
-    )
+    ).read_all()
     batches = list(read_groups(warehouse, dataset.name, dataset.version, verify=False))
     unmerged = sum(group.batch.tokens_unmerged for group in batches)
     merged = sum(group.batch.tokens_merged for group in batches)

@@ -26,17 +26,17 @@ _PATIENCE = 60.0
 
 
 class Delivery:
-    """Writes exchanges to the spool `import.db` of a data folder; when closed in good order all of them are in the warehouse.
+    """Writes exchanges, or other entries, to a spool of a data folder; when closed in good order all of them are in the warehouse.
 
     `facts` are the fields of a trajectory: with a `trajectory_id` all exchanges belong to it, which then is opened and completed;
     without, they are said of each exchange in the headers that an agent would use.
     """
 
-    def __init__(self, settings: Settings, facts: dict[str, str]) -> None:
+    def __init__(self, settings: Settings, facts: dict[str, str], *, spool: str = "import.db") -> None:
         self._settings = settings
         self._facts = facts
         self._record = checked(Trajectory, facts) if "trajectory_id" in facts else None
-        self._spool = Spool(settings.spools / "import.db")
+        self._spool = Spool(settings.spools / spool)
         self._batch: list[Entry] = []
         self._size = 0
         self._mark = 0
@@ -65,6 +65,11 @@ class Delivery:
             trajectory_id=self._record.trajectory_id if self._record else None,
         )
         self._append([request, response_entry(exchange.id, exchange.response)])
+
+    def keep(self, entry: Entry) -> None:
+        """Keep what is no exchange. It is on the disk when this returns."""
+        self._append([entry])
+        self._write()
 
     def finish(self) -> None:
         """Return when everything added is committed.

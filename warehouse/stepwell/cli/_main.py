@@ -10,14 +10,21 @@ from typing import Any
 import typer
 
 from stepwell.cli._ca import ca
+from stepwell.cli._copy import copy
+from stepwell.cli._dataset import app as dataset
 from stepwell.cli._demo import demo
 from stepwell.cli._doctor import doctor
 from stepwell.cli._flush import flush
+from stepwell.cli._forget import forget
 from stepwell.cli._import import import_
+from stepwell.cli._maintain import maintain
+from stepwell.cli._migrate import migrate
 from stepwell.cli._query import query
 from stepwell.cli._run import run as run_agent
+from stepwell.cli._score import score
 from stepwell.cli._services import gateway, ingest, proxy
 from stepwell.cli._up import up
+from stepwell.cli._verify import verify
 from stepwell.cli._version import version
 from stepwell.errors import MissingExtra, SettingsError, StepwellError
 
@@ -63,7 +70,14 @@ _add(_STACK, gateway)
 _add(_STACK, ingest)
 _add(_DATA, import_, name="import")
 _add(_DATA, query)
+app.add_typer(dataset, name="dataset", rich_help_panel=_DATA)
+_add(_DATA, score)
 _add(_DATA, flush)
+_add(_DATA, maintain)
+_add(_DATA, verify)
+_add(_DATA, migrate)
+_add(_DATA, copy)
+_add(_DATA, forget)
 _add(_ABOUT, doctor)
 _add(_ABOUT, ca)
 _add(_ABOUT, version)

@@ -34,6 +34,15 @@ Warehouse = Annotated[
         show_default="DATA/warehouse",
     ),
 ]
+At = Annotated[
+    str | None,
+    typer.Option(
+        "--at",
+        metavar="VERSION",
+        help="The state at a commit's number, at a dataset (`name@2`) or at a time (ISO 8601; UTC if it names no zone)",
+        show_default="the newest",
+    ),
+]
 Supervised = Annotated[
     bool,
     typer.Option(

@@ -24,6 +24,7 @@ def query(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to FILE instead of stdout")
     ] = None,
+    at: options.At = None,
     config: options.Config = None,
     data: options.Data = None,
     warehouse: options.Warehouse = None,
@@ -49,7 +50,7 @@ def query(
         opened = Warehouse.open(settings.warehouse_uri, storage_options=settings.store.storage_options(), create=False)
     except StoreError as error:
         raise SettingsError(str(error)) from error
-    result = opened.query(sys.stdin.read() if sql == "-" else sql)
+    result = opened.query(sys.stdin.read() if sql == "-" else sql, at=at)
     with _target(output) as file:
         write(result, format, file)
 

@@ -80,7 +80,7 @@ def _batches(table: pa.Table) -> Iterator[list[dict[str, Any]]]:
     """The rows as Python values, a bounded number at a time."""
     table = table.cast(pa.schema([field.with_type(_microseconds(field.type)) for field in table.schema]), safe=False)
     for batch in table.to_batches(max_chunksize=_ROWS):
-        yield batch.to_pylist()
+        yield batch.to_pylist(maps_as_pydicts="lossy")
 
 
 def _microseconds(type: pa.DataType) -> pa.DataType:

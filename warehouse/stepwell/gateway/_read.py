@@ -38,7 +38,7 @@ def read_routes(warehouse: LazyWarehouse) -> APIRouter:
         where = [] if trajectory_id is None else [f"trajectory_id = {literal(trajectory_id)}"]
         key = None if cursor is None else key_of(cursor, _STEP_KINDS)
         sql = _page(f"SELECT {_STEP_COLUMNS} FROM steps", where, _STEP_KEY, key, order, limit)
-        return _listed(warehouse.query(sql).to_pylist(), limit, _STEP_KEY)
+        return _listed(warehouse.query(sql).to_pylist(maps_as_pydicts="lossy"), limit, _STEP_KEY)
 
     @router.get("/trajectories")
     def get_trajectories(
@@ -49,7 +49,7 @@ def read_routes(warehouse: LazyWarehouse) -> APIRouter:
         where = [f"{column} = {literal(value)}" for column, value in filters.items() if value is not None]
         key = None if cursor is None else key_of(cursor, (str,))
         sql = _page("SELECT * FROM trajectories", where, ("trajectory_id",), key, "oldest", limit)
-        return _listed(warehouse.query(sql).to_pylist(), limit, ("trajectory_id",))
+        return _listed(warehouse.query(sql).to_pylist(maps_as_pydicts="lossy"), limit, ("trajectory_id",))
 
     @router.get("/datasets")
     def get_datasets() -> Response:

@@ -39,6 +39,7 @@ def read_groups(
     advantage: Literal["grpo", "none"] = "grpo",
     include_untrainable: bool = False,
     verify: bool = True,
+    allow_incomplete: bool = False,
 ) -> Iterator[GroupBatch]:
     """The steps of a dataset version (the newest by default), merged group by group in the dataset's order.
 
@@ -46,14 +47,15 @@ def read_groups(
     one, also those of which nothing was selected, so that a filter does not move the baseline. `"none"` leaves advantages absent.
     Steps that are not trainable, and those whose ids a tokenizer made up from text, are left out unless `include_untrainable`.
     Weights are token means over the whole dataset, so the batches' losses add up to the dataset's. `verify` checks what is read
-    against the hashes that were frozen. Everything is checked before the first batch is given out.
+    against the hashes that were frozen; `allow_incomplete` also takes a dataset of which something was forgotten. Everything is checked
+    before the first batch is given out.
 
     Raises:
         StoreError: there is no such dataset, or what is stored is not what was frozen.
         InvalidRecord: a step without token ids or with logprobs of another distribution; a group that mixes prompts, models,
             tokenizers or policies; a trajectory without group or reward to compare (`"grpo"`).
     """
-    read = warehouse.datasets.read(dataset, version, verify=verify)
+    read = warehouse.datasets.read(dataset, version, verify=verify, allow_incomplete=allow_incomplete)
     steps = trained_only(read, include_untrainable=include_untrainable)
     require_tokens(steps)
     groups = [steps.slice(rows.start, len(rows)) for rows in _consecutive(steps["group_id"])]

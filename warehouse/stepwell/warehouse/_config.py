@@ -20,3 +20,8 @@ class IngestConfig(BaseModel):
     lock_wait: float = Field(
         default=0.0, ge=0, description="how long to wait for a previous ingest on the same folder to end"
     )
+    keep_versions: float = Field(
+        default=3600.0,
+        ge=0,
+        description="how long an old version of a table stays readable: longer than the longest query, export or dataset read",
+    )

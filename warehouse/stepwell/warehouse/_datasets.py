@@ -1,198 +1,205 @@
 """Datasets: frozen, versioned selections with the values that were resolved when they were made.
 
-A dataset is an ordered list of steps with their rewards and content hashes. Steps never change, so nothing has to be pinned: reading
-it later gives the same bytes, whatever was written, compacted or cleaned up since, and its fingerprint can prove it.
+A dataset is an ordered list of steps with their rewards, labels and content hashes. Steps never change, so nothing has to be pinned:
+reading it later gives the same bytes, whatever was written, compacted or cleaned up since, and its fingerprint can prove it.
 """
 
 from __future__ import annotations
 
-import hashlib
-import struct
 import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from stepwell.errors import InvalidRecord, StoreError
-from stepwell.warehouse._content import hashes_of
+from stepwell.warehouse import _frozen as frozen
+from stepwell.warehouse._dataset_diff import difference
+from stepwell.warehouse._dataset_lineage import datasets_named, lineage_of
+from stepwell.warehouse._forget_datasets import incomplete
 from stepwell.warehouse._ledger import LedgerTable
-from stepwell.warehouse._read import by_id
-from stepwell.warehouse._schema import DATASET_ROWS, DATASETS
+from stepwell.warehouse._payloads import Lookup
+from stepwell.warehouse._pins import pin as pin_tables
+from stepwell.warehouse._pins import unpin
+from stepwell.warehouse._read import existing
+from stepwell.warehouse._registry import Dataset, Registry, checked_name, reference
+from stepwell.warehouse._stream import stream
+from stepwell.warehouse._versions import At
 from stepwell.warehouse._views import TRAINING_ORDER
-
-_RESOLVED = ("prompt_id", "group_id", "split", "policy_version", "step_reward", "trajectory_reward")
-_ROW_COLUMNS = ("step_id", "trajectory_id", "content_hash", *_RESOLVED)
-_PEER_COLUMNS = ("trajectory_id", "prompt_id", "group_id", "split", "trajectory_reward")
+from stepwell.warehouse._whole import readable
 
 
-@dataclass(frozen=True, slots=True)
-class Dataset:
-    """A version's entry in the registry. `fingerprint` is SHA-256 over logical values, independent of layout and code."""
+class Queries(Protocol):
+    """What datasets need of a warehouse."""
 
-    name: str
-    version: int
-    steps: int
-    filter: str
-    note: str | None
-    at_commit: int
-    fingerprint: str
-    dataset_id: str
+    tables: Mapping[str, LedgerTable]
+
+    def query(self, sql: str, at: At = None) -> pa.Table: ...
+
+    def version(self, at: At = None) -> int: ...
+
+    @property
+    def payloads(self) -> Lookup: ...
 
 
 class Datasets:
     """The datasets of a warehouse."""
 
-    def __init__(self, tables: Mapping[str, LedgerTable], query: Callable[[str], pa.Table]) -> None:
-        self._tables = tables
-        self._query = query
+    def __init__(self, warehouse: Queries) -> None:
+        self._warehouse = warehouse
+        self._tables = warehouse.tables
+        self._registry = Registry(warehouse.tables["datasets"])
 
-    def create(self, name: str, where: str = "trainable AND split = 'train'", *, note: str | None = None) -> Dataset:
+    def create(
+        self,
+        name: str,
+        where: str = "trainable AND split = 'train' AND NOT side",
+        *,
+        note: str | None = None,
+        pin: bool = False,
+        at: At = None,
+    ) -> Dataset:
         """Freeze the steps that `where` selects, a condition over the view `steps`, as the next version of `name`.
 
-        Attempts of a call of which the client used another are never among them: the policy's answer went nowhere.
+        Attempts of a call of which the client used another are never among them: the policy's answer went nowhere. `at` is the version of
+        the warehouse to select from and to resolve at, by default the newest. `pin` keeps the files of today, too, for who reads them
+        with plain LanceDB; nothing here needs that.
 
         Raises:
-            InvalidRecord: the name is empty or too long, or nothing is selected.
+            InvalidRecord: the name cannot be one, nothing is selected, or there is no such version.
             StepwellError: the condition is no valid SQL.
         """
-        if not 0 < len(name) <= 200 or "@" in name:
-            raise InvalidRecord("name", "1 to 200 characters, without '@'")
+        checked_name(name)
+        number = self._warehouse.version(at)
+        query = partial(self._warehouse.query, at=number)
         used = f"({where}\n) AND superseded_by IS NULL"
-        rows = self._query(f"SELECT {', '.join(_ROW_COLUMNS)} FROM steps WHERE {used} ORDER BY {TRAINING_ORDER}")
+        rows = query(f"SELECT {', '.join(frozen.ROW_COLUMNS)} FROM steps WHERE {used} ORDER BY {TRAINING_ORDER}")
         if not rows.num_rows:
             raise InvalidRecord("where", f"no step satisfies {where!r}: an empty dataset would train nothing")
-        peers = self._all_peers(used)
-        dataset_id = uuid.uuid4().hex
-        self._write_rows(dataset_id, rows, peers)
-        commits = self._tables["commits"].dataset.to_table(columns=["commit"], filter="ledger IS NULL")
-        at_commit = max(commits["commit"].to_pylist(), default=0)
-        made = Dataset(name, 0, rows.num_rows, where, note, at_commit, _fingerprint(rows, peers), dataset_id)
-        return self._register(made)
+        peers = query(_peers(used))
+        made = Dataset(
+            *(name, 0, rows.num_rows, where, note, number, frozen.fingerprint(rows, peers)),
+            pinned=pin,
+            created_at=datetime.now(UTC),
+            dataset_id=uuid.uuid4().hex,
+        )
+        lineage = {
+            **lineage_of(query, used),
+            "datasets": datasets_named(where, at, self.list()),
+            "columns": readable(self._tables["steps"].dataset.schema.names),
+        }
+        frozen.write(self._tables["dataset_rows"], made.dataset_id, rows, peers)
+        return self._register(made, lineage)
 
     def get(self, name: str, version: int | None = None) -> Dataset:
         """One version, the newest by default. Raises StoreError when there is none."""
-        found = [item for item in self.list() if item.name == name and version in (None, item.version)]
-        if not found:
-            wanted = name if version is None else f"{name}@{version}"
-            raise StoreError(f"there is no dataset {wanted}; `select name, version from datasets` lists them")
-        return max(found, key=lambda item: item.version)
+        return self._registry.get(name, version)
 
     def list(self) -> list[Dataset]:
         """Every version of every dataset, by name and version."""
-        table = self._tables["datasets"]
-        table.refresh()
-        names = [field.name for field in fields(Dataset)]
-        rows = table.dataset.to_table(columns=names, filter="ledger IS NULL").to_pylist()
-        return sorted((Dataset(**row) for row in rows), key=lambda item: (item.name, item.version))
+        return self._registry.list()
 
-    def read(self, name: str, version: int | None = None, *, verify: bool = True) -> pa.Table:
-        """The dataset's steps, whole, in its order, with `step_reward` and `trajectory_reward` as they were frozen.
+    def read(
+        self, name: str, version: int | None = None, *, verify: bool = True, allow_incomplete: bool = False
+    ) -> pa.Table:
+        """The dataset's steps, whole, in its order, with rewards, labels and groups as they were frozen.
+
+        `allow_incomplete`: also when some of them were forgotten; then only what is left can be verified, and not that it is all.
 
         Raises:
-            StoreError: there is no such dataset, a step is gone, or (with `verify`) its content is not what was frozen.
+            StoreError: there is no such dataset, a step was forgotten or is gone, or (with `verify`) its content is not what was frozen.
         """
+        return self.stream(name, version, verify=verify, allow_incomplete=allow_incomplete).read_all()
+
+    def stream(
+        self, name: str, version: int | None = None, *, verify: bool = True, allow_incomplete: bool = False
+    ) -> pa.RecordBatchReader:
+        """What `read` gives, a bounded number of steps at a time. Content that changed is found while the stream is read."""
         dataset = self.get(name, version)
+        lacks = incomplete(self._registry.lineage(dataset))
+        if lacks and not allow_incomplete:
+            raise StoreError(
+                f"dataset {dataset.label} is {lacks}: read what is left with allow_incomplete, or make another version"
+            )
         rows = self.rows(dataset)
-        if verify and _fingerprint(rows, self.peers(name, dataset.version)) != dataset.fingerprint:
-            raise StoreError(
-                f"the rows of dataset {dataset.name}@{dataset.version} do not give its fingerprint: they were changed"
-            )
-        self._tables["steps"].refresh()
-        steps = by_id(self._tables["steps"].dataset, rows["step_id"].to_pylist())
-        if steps.num_rows != rows.num_rows:
-            missing = rows.num_rows - steps.num_rows
-            raise StoreError(
-                f"dataset {dataset.name}@{dataset.version}: {missing} of {rows.num_rows} steps are not in the warehouse"
-            )
-        if verify:
-            _verify(dataset, steps, rows)
-        return _with_frozen(steps, rows)
+        if verify and not lacks and frozen.fingerprint(rows, self.peers(name, dataset.version)) != dataset.fingerprint:
+            raise StoreError(f"the rows of dataset {dataset.label} do not give its fingerprint: they were changed")
+        table = self._tables["steps"]
+        for needed in (table, self._tables["payloads"]):
+            needed.refresh()
+        missing = rows.num_rows - len(existing(table.dataset, "step_id", rows["step_id"].to_pylist()))
+        if missing:
+            raise StoreError(f"dataset {dataset.label}: {missing} of {rows.num_rows} steps are not in the warehouse")
+        columns = dict.fromkeys([*self._registry.lineage(dataset)["columns"], *frozen.RESOLVED])
+        check = partial(frozen.verify, dataset) if verify else None
+        return stream(table.dataset, rows, list(columns), frozen.RESOLVED, self._warehouse.payloads, check)
 
     def rows(self, dataset: Dataset) -> pa.Table:
-        """The frozen rows of a version: ids, content hashes and rewards, in order."""
-        return self._frozen(dataset, "step_id IS NOT NULL", _ROW_COLUMNS)
+        """The frozen rows of a version: ids, content hashes, rewards and labels, in order."""
+        return frozen.rows_of(self._tables["dataset_rows"], dataset)
 
     def peers(self, name: str, version: int | None = None) -> pa.Table:
         """The rewarded trajectories of the dataset's groups of which no step was selected, with the rewards they had then.
 
         Baselines need them: what a filter leaves out of the loss must not move the mean of the group.
         """
-        return self._frozen(self.get(name, version), "step_id IS NULL", _PEER_COLUMNS)
+        return frozen.peers_of(self._tables["dataset_rows"], self.get(name, version))
 
-    def _frozen(self, dataset: Dataset, condition: str, columns: tuple[str, ...]) -> pa.Table:
-        table = self._tables["dataset_rows"]
-        table.refresh()
-        found = table.dataset.to_table(filter=f"dataset_id = '{dataset.dataset_id}' AND {condition}")
-        return found.sort_by("position").select(list(columns))
+    def diff(self, before: str, after: str) -> pa.Table:
+        """What changed between two datasets, each given as `name@version` (or `name`: its newest version). One row per step.
 
-    def _all_peers(self, where: str) -> pa.Table:
-        selected = f"FROM steps WHERE {where}"
-        return self._query(
-            f"SELECT {', '.join(_PEER_COLUMNS)} FROM trajectories WHERE trajectory_reward IS NOT NULL "
-            f"AND group_id IN (SELECT group_id {selected}) AND trajectory_id NOT IN (SELECT trajectory_id {selected}) "
-            "ORDER BY group_id, trajectory_id"
-        )
+        `change` is `added`, `removed` or `changed`; of changed ones `columns` names the values that differ (rewards, labels, group, …).
+        """
+        earlier, later = (self.rows(self.get(*reference(text))) for text in (before, after))
+        return difference(earlier, later)
 
-    def _write_rows(self, dataset_id: str, rows: pa.Table, peers: pa.Table) -> None:
-        both = pa.concat_tables([rows, peers], promote_options="permissive")
-        count = both.num_rows
-        columns = {
-            **{name: both[name] for name in both.column_names},
-            "row_id": pa.array([f"{dataset_id}.{place}" for place in range(count)]),
-            "dataset_id": pa.repeat(dataset_id, count),
-            "position": pa.array(range(count), pa.int64()),
-        }
-        schema = DATASET_ROWS.schema
-        arrays = [
-            columns[field.name].cast(field.type) if field.name in columns else pa.nulls(count, field.type)
-            for field in schema
-        ]
-        table = pa.Table.from_arrays(arrays, schema=schema)
-        self._tables["dataset_rows"].add(lambda: table)
+    def lineage(self, name: str, version: int | None = None) -> dict[str, Any]:
+        """Where a version comes from: commit, filter, policies, models, sources, numbers of trajectories and groups, other datasets."""
+        dataset = self.get(name, version)
+        noted = self._registry.lineage(dataset)
+        noted.pop("columns", None)
+        return {"dataset": dataset.label, "at_commit": dataset.at_commit, "filter": dataset.filter, **noted}
 
-    def _register(self, dataset: Dataset) -> Dataset:
-        """The registry row comes last: rows without one belong to no dataset. A version taken meanwhile means the next one."""
-        made: list[Dataset] = []
+    def delete(self, name: str, version: int, *, force: bool = False) -> None:
+        """Take a version out of the registry, and delete its rows and pins. The steps stay; its number is not given again.
 
-        def row() -> pa.Table:
-            taken = [item.version for item in self.list() if item.name == dataset.name]
-            made.append(replace(dataset, version=max(taken, default=0) + 1))
-            return pa.Table.from_pylist([{**asdict(made[-1]), "created_at": datetime.now(UTC)}], schema=DATASETS.schema)
+        Raises:
+            StoreError: there is no such dataset, or it is pinned and `force` is False.
+        """
+        dataset = self.get(name, version)
+        if dataset.pinned and not force:
+            raise StoreError(f"dataset {dataset.label} is pinned: delete it by force, or not at all")
+        self._registry.remove(dataset)
+        frozen.remove(self._tables["dataset_rows"], dataset)
+        if dataset.pinned:
+            unpin(self._tables, dataset)
 
-        self._tables["datasets"].add(row)
-        return made[-1]
+    def _register(self, dataset: Dataset, lineage: Mapping[str, Any]) -> Dataset:
+        """The registry row comes last: rows without one belong to no dataset, and pins are there before anybody relies on them."""
+        tried: list[Dataset] = []
 
+        def before(entry: Dataset) -> None:
+            if dataset.pinned:
+                self._unpin_lost(tried)
+                pin_tables(self._tables, entry)
+                tried.append(entry)
 
-def _fingerprint(rows: pa.Table, peers: pa.Table) -> str:
-    """SHA-256 over each row's ids, content hash and rewards, in order, and over the peers' rewards."""
-    digest = hashlib.sha256(b"stepwell dataset 1\n")
-    for table, columns in ((rows, _ROW_COLUMNS), (peers, _PEER_COLUMNS)):
-        digest.update(struct.pack("<q", table.num_rows))
-        for row in zip(*(table[name].to_pylist() for name in columns), strict=True):
-            for value in row:
-                number = isinstance(value, float)
-                encoded = struct.pack("<d", value) if number else b"" if value is None else str(value).encode()
-                digest.update(struct.pack("<bI", value is not None, len(encoded)) + encoded)
-    return digest.hexdigest()
+        return self._registry.add(dataset, lineage, before)
+
+    def _unpin_lost(self, tried: Iterable[Dataset]) -> None:
+        """Somebody else took the number: its pins are theirs, if they want any."""
+        pinned = {item.label for item in self.list() if item.pinned}
+        for entry in tried:
+            if entry.label not in pinned:
+                unpin(self._tables, entry)
 
 
-def _verify(dataset: Dataset, steps: pa.Table, rows: pa.Table) -> None:
-    frozen = rows["content_hash"].to_pylist()
-    ids = rows["step_id"].to_pylist()
-    wrong = [step for step, now, then in zip(ids, hashes_of(steps), frozen, strict=True) if now != then]
-    if wrong:
-        raise StoreError(
-            f"dataset {dataset.name}@{dataset.version}: the content of {len(wrong)} steps is not what was frozen, first {wrong[0]}"
-        )
-
-
-def _with_frozen(steps: pa.Table, rows: pa.Table) -> pa.Table:
-    """The values that were resolved when the dataset was made, in place of what the steps themselves say."""
-    for name in _RESOLVED:
-        if name in steps.column_names:
-            steps = steps.set_column(steps.column_names.index(name), name, rows[name])
-        else:
-            steps = steps.append_column(name, rows[name])
-    return steps
+def _peers(where: str) -> str:
+    selected = f"FROM steps WHERE {where}"
+    return (
+        f"SELECT {', '.join(frozen.PEER_COLUMNS)} FROM trajectories WHERE trajectory_reward IS NOT NULL "
+        f"AND group_id IN (SELECT group_id {selected}) AND trajectory_id NOT IN (SELECT trajectory_id {selected}) "
+        "ORDER BY group_id, trajectory_id"
+    )

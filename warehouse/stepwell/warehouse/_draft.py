@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
 from stepwell.errors import InvalidRecord
 from stepwell.exchange.canonical import Message
-from stepwell.sdk.records import Step
-from stepwell.warehouse._keys import Keys, asked_key, keys_of
+from stepwell.sdk.records import CheckedIds, Step
+from stepwell.warehouse._histories import Histories
+from stepwell.warehouse._json_text import kept
+from stepwell.warehouse._keys import Keys, answered, asked_key
 
 Ids = NDArray[np.int32]
 Logprobs = NDArray[np.float32]
@@ -83,15 +84,17 @@ def draft(
     submitted: bool = True,
     retry: int = 0,
     asked: int = 0,
+    histories: Histories | None = None,
 ) -> Draft:
-    """A draft of `step`; `messages` and `response` are its conversation in canonical form.
+    """A draft of `step`; `messages` and `response` are its conversation in canonical form. `histories`: of steps before it.
 
     Raises:
         InvalidRecord: a logprob is no finite float32.
     """
     tokens = None
     if step.prompt_ids is not None and step.response_ids is not None:
-        tokens = np.concatenate([np.asarray(step.prompt_ids, np.int32), np.asarray(step.response_ids, np.int32)])
+        tokens = np.concatenate([_ids(step.prompt_ids), _ids(step.response_ids)])
+    told = (Histories() if histories is None else histories).told(step.trajectory_id, messages or (), step.model_asked)
     return Draft(
         step=step.model_copy(update=_KEPT_HERE),
         producer=producer,
@@ -100,10 +103,10 @@ def draft(
         tokens=tokens,
         prompt_length=len(step.prompt_ids or ()),
         logprobs=_logprobs(step),
-        messages=tuple(orjson.dumps(message) for message in messages or ()),
-        response=orjson.dumps(response) if response is not None else b"",
-        tools=orjson.dumps(step.tools),
-        keys=keys_of(messages or (), response, step.model_asked),
+        messages=told.messages,
+        response=kept(response) if response is not None else b"",
+        tools=b"null" if step.tools is None else kept(step.tools),
+        keys=answered(told.begun, response),
         retry=retry,
         asked=asked,
     )
@@ -112,6 +115,10 @@ def draft(
 def is_failed(status: str, finish_reason: str | None) -> bool:
     """Whether a step of this status is one that its client may try again."""
     return status in ("error", "client_disconnect", "aborted") or (status == "truncated" and finish_reason is None)
+
+
+def _ids(ids: list[int]) -> Ids:
+    return np.frombuffer(ids.packed, np.int32) if isinstance(ids, CheckedIds) and ids else np.asarray(ids, np.int32)
 
 
 def _logprobs(step: Step) -> Logprobs | None:

@@ -1,197 +1,248 @@
-"""Ingest: spools in, committed rows out, each record exactly once.
+"""Ingest: the spools of one machine in, flushes out, each record exactly once.
 
-A round reads what is new in every spool, parses and links it, and commits it table by table: exchanges, steps, events, and last one row of
-`commits`, whose ledger is the truth about how far everybody has come. A round that dies in the middle is done again from there; each
-table's own ledger says which of its records it already has.
+A flush reads what is new in every spool, parses, links and encodes it, writes its rows as fragments and announces them. Whoever commits
+for the warehouse, which may be this process, makes them visible (see `_committer`). Which records a flush holds is fixed before any of
+it is written: one that is lost or refused is written again from the spools.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from datetime import UTC, datetime
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import takewhile
 from pathlib import Path
 
-import orjson
-
 from stepwell.errors import SpoolError, StoreError
-from stepwell.spool import Record, SpoolReader, adopt, write_cursor
-from stepwell.warehouse._draft import Draft
-from stepwell.warehouse._found import finding_row
-from stepwell.warehouse._inherit import parents_first
+from stepwell.spool import write_cursor
+from stepwell.warehouse._committer import Committer
+from stepwell.warehouse._durable import Durable
+from stepwell.warehouse._flush import Flush, Inbox, held
+from stepwell.warehouse._garbage import seldom_collected
+from stepwell.warehouse._halfway import ends_beyond, table_marks
+from stepwell.warehouse._intake import Intake, Taken
+from stepwell.warehouse._journal import Journal, Planned
+from stepwell.warehouse._lease import Lease
 from stepwell.warehouse._ledger import Marks
-from stepwell.warehouse._link import Linker
-from stepwell.warehouse._parse import Parsed, parse_record
-from stepwell.warehouse._read import existing, matching
-from stepwell.warehouse._recall import Recall
-from stepwell.warehouse._recall_answers import RecallAnswers
+from stepwell.warehouse._objects import objects_at
 from stepwell.warehouse._redact import Redactor
-from stepwell.warehouse._rows import Row, rows_of, step_rows
-from stepwell.warehouse._schema import COMMITS, EVENTS, EXCHANGES
-from stepwell.warehouse._trajectories import Facts, Memories
+from stepwell.warehouse._round import Rounds
+from stepwell.warehouse._schema import FACTS, SCHEMA_VERSION
 from stepwell.warehouse._warehouse import Warehouse
 
 _log = logging.getLogger(__name__)
 
-ROUND_RECORDS = 2000
-ROUND_BYTES = 64 << 20
-MEMORY_BYTES = 512 << 20
-_IMPORT = "import-"
-"""How the producer of `stepwell import` is called: what it sends is named by its content, and may come again."""
+MAX_OUTSTANDING = 8
+"""Flushes that are announced and not committed; beyond that the spools keep what comes."""
+_NOT_FITTING = "others committed some of its records, or the warehouse is not the one that it was planned for"
+_MISSED_AFTER = 5.0
+"""Seconds after which an announcement that is not committed is looked for: it may have been refused."""
 
 
 class Ingest:
-    """Moves records from a folder of spools into a warehouse. One per warehouse at a time; one thread."""
+    """Moves records from a folder of spools into a warehouse. One per folder at a time; one thread."""
 
     def __init__(self, warehouse: Warehouse, folder: Path, redactor: Redactor | None = None) -> None:
-        self._redactor = redactor or Redactor()
-        self._warehouse = warehouse
-        self._folder = folder
-        self._memories = Memories(MEMORY_BYTES)
-        self._linker = Linker(self._memories)
-        self._recall = Recall(warehouse.tables, self._linker, self._memories)
-        self._recall_answers = RecallAnswers(warehouse.tables, self._linker, self._memories)
-        self._marks: Marks = warehouse.marks()
-        self._commit = max(_commits(warehouse), default=0)
-        self._round = 0
-
-    def run_once(self) -> int:
-        """One round; how many records it took from the spools.
+        """Go on where the journal of the folder says that this ingest came to.
 
         Raises:
-            StoreError: the round did not commit, or it is not known whether it did. Nothing is lost: the next round looks again.
+            StoreError: the store cannot be read.
         """
-        parsed, marks, count = self._read()
-        if not count:
-            return 0
-        try:
-            self._write(parsed, marks)
-        except OSError as error:  # reading back what is stored: Lance's errors of the store
-            self._forget()
-            raise StoreError(f"the store of {self._warehouse.uri} failed: {error}") from error
-        except BaseException:
-            self._forget()
-            raise
-        self._marks = marks
-        self._memories.shrink()
-        self._linker.answers.shrink()
-        try:
-            write_cursor(self._folder, marks)
-        except OSError as error:  # a hint for producers: without it they keep more than they need
-            _log.warning("cannot say in %s what may be dropped from the spools: %s", self._folder, error)
+        objects = objects_at(warehouse.uri, warehouse.storage_options)
+        self._warehouse = warehouse
+        self._folder = folder
+        self._intake = Intake(folder, redactor or Redactor())
+        self._rounds = Rounds(warehouse)
+        self._journal = Journal(folder, warehouse.uri)
+        self._inbox = Inbox(objects)
+        self.writer = self._journal.writer
+        self._lease = Lease(objects, self.writer)
+        self._committer = Committer(warehouse, self._inbox, self._lease.hold)
+        self._announced = self._waiting()
+        """Numbers of the outstanding flushes that are in the inbox, as far as is known."""
+        self._astray = True
+        """Memory is not what the tables together with what is outstanding would give."""
+        self._committed: Marks = warehouse.marks()
+        self._durable = Durable(warehouse.uri)
+        self._ends: dict[str, list[int]] = {}
+        """Records that no flush may reach across (see `ends_beyond`)."""
+        self._looked = time.monotonic()
+
+    def run_once(self) -> int:
+        """A flush, committed if this process may commit; how many records it took from the spools.
+
+        Raises:
+            StoreError: the store failed. Nothing is lost: the next round looks again.
+        """
+        before = bool(self._journal.outstanding)
+        count = self.flush()
+        if self._committed_all() and before and not count:  # what an earlier round left is through: now what is new
+            count = self.flush()
+            self._committed_all()
         return count
 
-    def _forget(self) -> None:
-        """After a failed commit what was remembered may be ahead of what is stored: start from the stored state."""
-        self._linker.forget()
-        with suppress(StoreError):  # still in trouble: the next round conflicts, or fails, and looks again
-            self._warehouse.refresh()
-            self._marks = self._warehouse.marks()
-            self._commit = max(_commits(self._warehouse), default=0)
+    def close(self) -> None:
+        """Let another process commit at once, if it was this one that did.
 
-    def _read(self) -> tuple[Parsed, Marks, int]:
-        """One round's worth of all spools. Each round begins with another one: a busy producer does not starve the rest."""
-        parsed, marks, count, size = Parsed(), dict(self._marks), 0, 0
-        paths = sorted(self._folder.glob("*.db"))
-        self._round += 1
-        for place in range(len(paths)):
-            if count >= ROUND_RECORDS or size >= ROUND_BYTES:
-                break
-            try:
-                with SpoolReader(paths[(self._round + place) % len(paths)]) as reader:
-                    records = self._records(reader, ROUND_RECORDS - count, ROUND_BYTES - size)
-                    meant = _parse_all(records, reader, self._redactor)
-            except SpoolError as error:  # that spool's records come later; nothing of it was taken
-                _log.warning("%s", error)
-                continue
-            if records:
-                parsed.add(meant)
-                marks[reader.producer] = records[-1].seq
-                count += len(records)
-                size += sum(len(record.head) + len(record.body) for record in records)
-        return parsed, marks, count
+        Raises:
+            StoreError: the store failed; another process takes over a few seconds later.
+        """
+        self._lease.release()
 
-    def _records(self, reader: SpoolReader, limit: int, max_bytes: int) -> list[Record]:
-        if not reader.alive() and reader.orphans():
-            adopt(reader.path)  # its calls will get no answer any more: say so
-        return reader.read(self._marks.get(reader.producer, 0), limit=limit, max_bytes=max_bytes)
+    def _committed_all(self) -> bool:
+        """Commit what waits if this process may; whether nothing is outstanding."""
+        if self._lease.hold():
+            while self._committer.run_once():
+                pass
+        return self.settle()
 
-    def _write(self, parsed: Parsed, marks: Marks) -> None:
-        commit = self._commit + 1
-        tables = self._warehouse.tables
-        self._remember(parsed)
-        self._put("exchanges", parsed.quarantined, marks, commit)
-        found = self._left_over(parsed.drafts)
-        drafts = self._new_steps(parsed.drafts)
-        if drafts:
-            linked = [self._linker.place(draft) for draft in parents_first(drafts)]
-            tables["steps"].commit(step_rows(linked, commit), marks)
-            found += [finding_row(finding, item.draft) for item in linked for finding in item.findings]
-        self._put("events", [*parsed.events, *found], marks, commit)
-        row = {"commit_id": str(commit), "marks": orjson.dumps(marks).decode(), "created_at": datetime.now(UTC)}
-        tables["commits"].commit(rows_of(COMMITS, [row], commit), marks)
-        self._commit = commit
+    def flush(self) -> int:
+        """Announce what is new in the spools, or again what was not announced; how many records that is.
 
-    def _put(self, name: str, rows: Sequence[Row], marks: Marks, commit: int) -> None:
-        table, spec = self._warehouse.tables[name], {"exchanges": EXCHANGES, "events": EVENTS}[name]
-        if not rows:
-            return
-        done = table.marks()
-        fresh = [row for row in rows if row["sequence"] > done.get(row["producer"], 0)]
-        known = existing(table.dataset, spec.key, [row[spec.key] for row in fresh])
-        unique = {
-            row[spec.key]: row for row in reversed(fresh) if row[spec.key] not in known
-        }  # the first of its id stands
-        if unique:
-            table.commit(rows_of(spec, list(reversed(unique.values())), commit), marks)
+        Raises:
+            StoreError: the store failed. The same records come again next time.
+        """
+        outstanding = self._journal.outstanding
+        lost = next((one for one in outstanding if one.number not in self._announced), None)
+        if lost is not None:
+            return self._again(lost) if lost is outstanding[0] else 0
+        if len(outstanding) >= MAX_OUTSTANDING or (outstanding and (self._astray or self._rounds.crowded)):
+            return 0
+        if self._astray:
+            self._rounds.forget()
+            found = table_marks(self._warehouse)
+            self._committed = self._warehouse.marks()
+            self._ends = ends_beyond(self._committed, found)
+            self._tell()
+            self._astray = False
+        with seldom_collected():
+            taken = self._intake.read(self._reached(), self._ends)
+        if not taken.count:
+            return 0
+        self._announce(self._journal.plan(taken.ranges), taken)
+        return taken.count
 
-    def _new_steps(self, drafts: Iterable[Draft]) -> list[Draft]:
-        """Without those an interrupted round committed already, and without ids that are there: a step is submitted once."""
-        table = self._warehouse.tables["steps"]
-        done = table.marks()
-        fresh = [draft for draft in drafts if draft.sequence > done.get(draft.producer, 0)]
-        again = [draft.step.step_id for draft in fresh if draft.submitted or draft.producer.startswith(_IMPORT)]
-        known = existing(table.dataset, "step_id", again)
-        unique = {draft.step.step_id: draft for draft in reversed(fresh) if draft.step.step_id not in known}
-        return list(reversed(unique.values()))
+    def settle(self) -> bool:
+        """Learn what was committed, and tell the producers; whether nothing is outstanding.
 
-    def _left_over(self, drafts: Iterable[Draft]) -> list[Row]:
-        """What the steps that an interrupted round has committed tell about others: it did not come to writing that."""
-        table = self._warehouse.tables["steps"]
-        done = table.marks()
-        stored = {draft.step.step_id: draft for draft in drafts if draft.sequence <= done.get(draft.producer, 0)}
-        if not stored:
-            return []
-        rows = matching(table.dataset, "step_id", list(stored), ["step_id", "trajectory_id", "parent_id"]).to_pylist()
-        self._recall.trajectories({row["trajectory_id"] for row in rows})
-        found = {
-            row["step_id"]: self._linker.again(stored[row["step_id"]], row["trajectory_id"], row["parent_id"])
-            for row in rows
+        Raises:
+            StoreError: the store failed; it is not known then.
+        """
+        if not self._journal.outstanding:
+            return True
+        self._committed = self._warehouse.marks()
+        done = list(takewhile(self._has, self._journal.outstanding))
+        if done:
+            self._journal.settle(done[-1].number)
+            self._rounds.settled(done[-1].number)
+            self._looked = time.monotonic()
+            self._tell()
+        if not self._journal.outstanding:
+            self._announced.clear()
+            self._rounds.shrink()
+            return True
+        if time.monotonic() - self._looked >= _MISSED_AFTER:
+            self._announced, self._looked = self._waiting(), time.monotonic()
+            if not self._fits(self._journal.outstanding[0]):
+                self._anew(_NOT_FITTING)
+        return False
+
+    def _again(self, lost: Planned) -> int:
+        """The oldest flush is not in the inbox: its records once more."""
+        self._announced = self._waiting()
+        self._committed = self._warehouse.marks()  # committed, it is not in the inbox either
+        if lost.number in self._announced or self._has(lost):
+            return 0
+        self._astray = True
+        self._rounds.forget()
+        # Later ones go on from rows that are made anew now, and may come out otherwise.
+        self._withdraw()
+        try:
+            self._require_whole(lost)
+            taken = self._intake.read_again(lost.ranges)
+        except SpoolError as error:
+            return self._anew(str(error))
+        self._announce(lost, taken)
+        return taken.count
+
+    def _anew(self, reason: str) -> int:
+        """Plan again from what is committed, with what the spools still have."""
+        _log.warning("flush %d is not written again: %s", self._journal.outstanding[0].number, reason)
+        self._withdraw()
+        self._journal.drop()
+        self._astray = True
+        return 0
+
+    def _withdraw(self) -> None:
+        """Nothing of ours is to be in the inbox."""
+        self._inbox.remove(self._inbox.keys(self.writer))
+        self._announced.clear()
+
+    def _fits(self, planned: Planned) -> bool:
+        """Whether the oldest flush goes on from what is committed."""
+        return all(self._committed.get(producer, 0) == after for producer, (after, _) in planned.ranges.items())
+
+    def _require_whole(self, planned: Planned) -> None:
+        """Raises SpoolError unless the oldest flush can still be committed: each table has all of its records or none."""
+        if not self._fits(planned) or any(
+            held(marks, planned.ranges) is None for marks in table_marks(self._warehouse)
+        ):
+            raise SpoolError(_NOT_FITTING)
+
+    def _announce(self, planned: Planned, taken: Taken) -> None:
+        try:
+            with seldom_collected():
+                made = self._rounds.rows(taken.parsed, planned.ranges, planned.number)
+            tables = {spec.name: self._warehouse.tables[spec.name] for spec in FACTS if spec.name in made.tables}
+            with ThreadPoolExecutor(len(FACTS)) as pool:
+                written = pool.map(lambda name: tables[name].write(made.tables[name]), tables)
+                fragments = dict(zip(tables, written, strict=True))
+            needs = {
+                producer: upto
+                for earlier in self._journal.outstanding
+                for producer, (_, upto) in earlier.ranges.items()
+                if earlier.number < planned.number
+            }
+            self._inbox.announce(
+                Flush(
+                    self.writer,
+                    planned.number,
+                    planned.ranges,
+                    fragments,
+                    needs=needs,
+                    submitted=made.submitted,
+                    checked=made.checked,
+                    schema=SCHEMA_VERSION,
+                    at=time.time(),
+                )
+            )
+        except OSError as error:  # reading back what is stored: Lance's errors of the store
+            self._astray = True
+            raise StoreError(f"the store of {self._warehouse.uri} failed: {error}") from error
+        except BaseException:
+            self._astray = True
+            raise
+        self._announced.add(planned.number)
+        self._looked = time.monotonic()
+
+    def _waiting(self) -> set[int]:
+        """The numbers of our flushes in the inbox."""
+        if not self._journal.outstanding:
+            return set()
+        return {int(key.rpartition("/")[2]) for key in self._inbox.keys(self.writer)}
+
+    def _has(self, planned: Planned) -> bool:
+        return all(self._committed.get(producer, 0) >= upto for producer, (_, upto) in planned.ranges.items())
+
+    def _reached(self) -> Marks:
+        """Up to where records are committed or on their way."""
+        return self._committed | {
+            producer: upto for one in self._journal.outstanding for producer, (_, upto) in one.ranges.items()
         }
-        return [finding_row(finding, stored[id_]) for id_, findings in found.items() for finding in findings]
 
-    def _remember(self, parsed: Parsed) -> None:
-        """Everything that linking the round needs, from the warehouse where memory lacks it; then what the round itself says."""
-        self._recall_answers.names(parsed)
-        self._recall.conversations(parsed.drafts)
-        ids = {id_ for draft in parsed.drafts for id_ in self._linker.candidates(draft)}
-        self._recall.trajectories(ids | {opened.trajectory_id for opened in parsed.opened})
-        self._recall_answers.conversations(parsed.drafts)
-        for opened in parsed.opened:
-            facts = Facts(opened.prompt_id, opened.group_id, opened.split, opened.policy_version)
-            self._memories.get(opened.trajectory_id).facts = facts
-
-
-def _parse_all(records: Sequence[Record], reader: SpoolReader, redactor: Redactor) -> Parsed:
-    parsed, here = Parsed(), {record.id: record for record in records}
-    for record in records:
-        parse_record(record, reader.producer, lambda id_: here.get(id_) or reader.get(id_), parsed, redactor)
-    return parsed
-
-
-def _commits(warehouse: Warehouse) -> list[int]:
-    numbers: list[int] = (
-        warehouse.tables["commits"].dataset.to_table(columns=["commit"], filter="ledger IS NULL")["commit"].to_pylist()
-    )
-    return numbers
+    def _tell(self) -> None:
+        try:
+            self._durable.settle()
+            write_cursor(self._folder, self._committed)
+        except OSError as error:  # a hint for producers: without it they keep more than they need
+            _log.warning("cannot say in %s what may be dropped from the spools: %s", self._folder, error)

@@ -11,6 +11,7 @@ import orjson
 from stepwell.exchange.canonical import Message
 from stepwell.warehouse._continues import Before
 from stepwell.warehouse._draft import Draft
+from stepwell.warehouse._json_text import kept
 from stepwell.warehouse._keys import extended, is_instructions, keys_of
 
 
@@ -65,4 +66,4 @@ def _instructions(messages: list[Message]) -> list[Message]:
 def _tools(own: bytes, warmed: bytes, brought: bytes) -> bytes:
     """A call's own tools, else those of its warm-up; and those that an item of the conversation brought."""
     asked = own if own != b"null" else warmed
-    return orjson.dumps([*(orjson.loads(asked) or []), *orjson.loads(brought)]) if brought else asked
+    return kept([*(orjson.loads(asked) or []), *orjson.loads(brought)]) if brought else asked

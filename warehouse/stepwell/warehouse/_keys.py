@@ -39,31 +39,99 @@ class Keys:
     @property
     def tail(self) -> Keys:
         """What it takes to go on from here."""
-        return replace(self, prompt=(), rest=())
+        return Keys(
+            conversation=self.conversation,
+            rest_conversation=self.rest_conversation,
+            leading=self.leading,
+            last_answer=self.last_answer,
+            instructed=self.instructed,
+            brought=self.brought,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The keys of a prompt, without its answer: a prompt that begins with the same messages goes on from them."""
+
+    first: bytes
+    """What the chain begins with, that of the rest too: a prompt goes on only from one of the same."""
+    rest_first: bytes
+    prompt: tuple[str, ...] = ()
+    rest: tuple[str, ...] = ()
+    leading: int = 0
+    last_answer: int = -1
+    prefilled: bool = False
+    """Its last message is an answer, begun for the model or repeated."""
+    instructed: bool = False
+    brought: bytes = b""
+
+    @property
+    def opened(self) -> bool:
+        """Whether more than its system prompt was said: what follows is then known not to belong to that."""
+        return self.leading < len(self.prompt)
+
+
+def begun(messages: Sequence[Message], model: str | None = None, missing: str | None = None) -> Begun:
+    """The keys of a prompt, in time linear in its size. `missing` names what should stand before it."""
+    leading = next((n for n, m in enumerate(messages) if m["role"] not in _LEADING), len(messages))
+    first = f"after {missing}, {model}".encode() if missing is not None else b""
+    system = Begun(first, first + _rest_seed(model), leading=leading)
+    return replace(gone_on(system, messages), instructed=is_instructions(messages[0]) if messages else False)
+
+
+def goes_on_from(before: Begun, model: str | None) -> bool:
+    """Whether a prompt of this model that nothing stands before may go on from one of the keys `before`."""
+    return before.opened and not before.first and before.rest_first == _rest_seed(model)
+
+
+def gone_on(before: Begun, messages: Sequence[Message]) -> Begun:
+    """The keys of a prompt that says `messages` after what one of the keys `before` says, in time linear in what is new."""
+    if not messages:
+        return before
+    count, forms = len(before.prompt), [compared(message) for message in messages]
+    whole = chained_keys(bytes.fromhex(before.prompt[-1]) if count else before.first, forms)
+    skipped = 0 if count else before.leading
+    rest: list[bytes] = []
+    if 0 < before.leading < count + len(forms):
+        rest = chained_keys(bytes.fromhex(before.rest[-1]) if before.rest else before.rest_first, forms[skipped:])
+    answers = [count + n for n, message in enumerate(messages[:-1]) if message["role"] == "assistant"]
+    return Begun(
+        before.first,
+        before.rest_first,
+        prompt=(*before.prompt, *[key.hex() for key in whole]),
+        rest=(*before.rest, *[key.hex() for key in rest]),
+        leading=before.leading,
+        last_answer=answers[-1] if answers else count - 1 if before.prefilled else before.last_answer,
+        prefilled=messages[-1]["role"] == "assistant",
+        instructed=before.instructed,
+        brought=_brought(before.brought, messages),
+    )
+
+
+def answered(begun: Begun, response: Message | None) -> Keys:
+    """The keys of a prompt and its answer."""
+    conversation = rest = None
+    if begun.prompt and response is not None and response["content"]:
+        form = [compared(response)]
+        conversation = chained_keys(bytes.fromhex(begun.prompt[-1]), form)[0].hex()
+        rest = chained_keys(bytes.fromhex(begun.rest[-1]), form)[0].hex() if begun.rest else None
+    return Keys(
+        prompt=begun.prompt,
+        conversation=conversation,
+        rest=begun.rest,
+        rest_conversation=rest,
+        leading=begun.leading,
+        last_answer=begun.last_answer,
+        instructed=begun.instructed,
+        brought=begun.brought,
+    )
 
 
 def keys_of(
     messages: Sequence[Message], response: Message | None, model: str | None = None, missing: str | None = None
 ) -> Keys:
-    """The keys of a prompt and its answer, in time linear in their size. `missing` names what should stand before it."""
-    forms = [compared(message) for message in messages]
-    answer = [compared(response)] if messages and response is not None and response["content"] else []
-    leading = next((n for n, m in enumerate(messages) if m["role"] not in _LEADING), len(messages))
-    first = f"after {missing}, {model}".encode() if missing is not None else b""
-    whole = [key.hex() for key in chained_keys(first, [*forms, *answer])]
-    seed = first + _rest_seed(model)
-    rest = [key.hex() for key in chained_keys(seed, [*forms, *answer][leading:])] if 0 < leading < len(forms) else []
-    prompt = len(messages)
-    return Keys(
-        prompt=tuple(whole[:prompt]),
-        conversation=whole[-1] if answer else None,
-        rest=tuple(rest[: prompt - leading]),
-        rest_conversation=rest[-1] if answer and rest else None,
-        leading=leading,
-        last_answer=max((n for n, m in enumerate(messages[:-1]) if m["role"] == "assistant"), default=-1),
-        instructed=is_instructions(messages[0]) if messages else False,
-        brought=_brought(b"", messages),
-    )
+    """The keys of a prompt and its answer, as `begun` and `answered` give them."""
+    return answered(begun(messages, model, missing), response)
 
 
 def extended(tail: Keys, messages: Sequence[Message], response: Message | None) -> Keys | None:
@@ -95,7 +163,10 @@ def is_instructions(message: Message) -> bool:
 
 def _brought(before: bytes, messages: Sequence[Message]) -> bytes:
     """Codex sends tools once, as an item of the conversation."""
-    extras = (part.get("extra") or {} for message in messages for part in message["content"] if part["type"] == "other")
+    others = [part for message in messages for part in message["content"] if part["type"] == "other"]
+    if not others:
+        return before
+    extras = (part.get("extra") or {} for part in others)
     items = (extra.get("tools") for extra in extras if extra.get("type") == "additional_tools")
     new = [tool for tools in items if isinstance(tools, list) for tool in tools]
     return orjson.dumps([*orjson.loads(before or b"[]"), *new]) if new else before

@@ -8,20 +8,19 @@ move the ledger row between data rows; it is found by its key, never by its plac
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from typing import Any, cast
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import lance
 import orjson
 import pyarrow as pa
-from lance.commit import CommitConflictError
-from lance.fragment import write_fragments
+from lance.fragment import FragmentMetadata, write_fragments
 
 from stepwell.errors import CommitConflict, StoreError
-from stepwell.warehouse._schema import SCHEMA_VERSION, STORAGE_VERSION, TableSpec
+from stepwell.warehouse._schema import TableSpec
+from stepwell.warehouse._table import LEDGER_KEY, guarded, ledger_row, opened, uri_of
 
-LEDGER_KEY = "__ledger__"
 _ATTEMPTS = 20
 
 Marks = dict[str, int]
@@ -36,15 +35,15 @@ class LedgerTable:
         """Open the table under `root`, creating it when it is missing and `create` says so.
 
         Raises:
-            StoreError: the store cannot be read or written, the table is missing, or of a newer schema.
+            StoreError: the store cannot be read or written, the table is missing, or of another schema.
         """
         self.spec = spec
-        self.uri = f"{root.rstrip('/')}/{spec.name}.lance"
+        self.uri = uri_of(spec, root)
         self._options = dict(storage_options or {})
-        self._dataset = self._open() or self._create(root, allowed=create)
-        self._check_schema()
-        if create:
-            _guarded(self.uri, self._add_columns)
+        self._dataset = opened(spec, root, self._options, create=create)
+        self._known: tuple[int, Marks, int] | None = None
+        self._at: tuple[int, int] | None = None
+        """A version, and the fragment that has nothing but the ledger row in it."""
 
     @property
     def dataset(self) -> lance.LanceDataset:
@@ -53,22 +52,53 @@ class LedgerTable:
 
     def refresh(self) -> None:
         """Look at the newest version."""
-        self._dataset = _guarded(self.uri, self._dataset.checkout_version, self._dataset.latest_version)
+        newest: int = guarded(self.uri, getattr, self._dataset, "latest_version")
+        if newest != self._dataset.version:
+            self._dataset = guarded(self.uri, self._dataset.checkout_version, newest)
 
     def marks(self) -> Marks:
         """Each producer's highest record number in this table."""
-        return cast("tuple[Any, Marks]", _guarded(self.uri, self._ledger, self.dataset))[1]
+        return dict(self._ledger()[0])
 
-    def commit(self, rows: pa.Table, marks: Marks) -> None:
-        """Add `rows` (of the table's schema) and raise the ledger to `marks`, in one atomic step.
+    def number(self) -> int:
+        """The commit that the ledger names; only `commits` counts them."""
+        return self._ledger()[1]
 
-        A producer's mark never goes back: an interrupted round may have brought more into this table than the round after it reads.
+    def home(self) -> int:
+        """The id of the fragment that holds the ledger row, the only one that commits change."""
+        return int(guarded(self.uri, self._home).fragment_id)
+
+    def write(self, rows: pa.Table) -> list[str]:
+        """Write rows (of the table's schema) that `commit` may add later; what describes them, as JSON.
 
         Raises:
-            CommitConflict: another commit came first; nothing was written.
+            StoreError: the store failed.
+        """
+        added = guarded(self.uri, self._write, rows)
+        return [json.dumps(fragment.to_json()) for fragment in added]
+
+    def commit(self, rows: pa.Table | Sequence[str], marks: Marks, number: int = 0) -> None:
+        """Add `rows`, or what `write` gave for them, and raise the ledger to `marks`, in one atomic step.
+
+        A producer's mark never goes back.
+
+        Raises:
+            CommitConflict: another commit came first; nothing was added.
             StoreError: the store failed. Whether the commit landed is told by `marks` after a `refresh`.
         """
-        _guarded(self.uri, self._commit, rows, marks)
+        written = rows if isinstance(rows, Sequence) else self.write(rows) if rows.num_rows else []
+        guarded(self.uri, self._commit, [FragmentMetadata.from_json(one) for one in written], marks, number)
+
+    def rewrite(self, rows: pa.Table, gone: str, marks: Marks, number: int) -> None:
+        """Put `rows` in the place of those that the condition `gone` holds for, in one atomic step; the ledger says just this afterwards.
+
+        For tables that are made of others and may be made anew.
+
+        Raises:
+            CommitConflict: another commit came first; nothing was changed.
+            StoreError: the store failed.
+        """
+        guarded(self.uri, self._rewrite, rows, gone, marks, number)
 
     def add(self, make_rows: Callable[[], pa.Table]) -> None:
         """Add rows that come from no spool. `make_rows` is asked again, for the newest state, when somebody else committed first.
@@ -79,118 +109,98 @@ class LedgerTable:
         for _ in range(_ATTEMPTS):
             self.refresh()
             try:
-                self.commit(make_rows(), self.marks())
+                self.commit(make_rows(), {})
             except CommitConflict:
                 continue
             return
         raise StoreError(f"could not write to {self.uri}: others committed first at each of {_ATTEMPTS} attempts")
 
-    def _commit(self, rows: pa.Table, marks: Marks) -> None:
-        dataset = self.dataset
-        home, before = self._ledger(dataset)
+    def _write(self, rows: pa.Table) -> list[FragmentMetadata]:
+        # Against the table as it is now: fragments are of its fields, whatever this version's schema says.
+        return list(write_fragments(rows, self._dataset, schema=self.spec.schema, storage_options=self._options))
+
+    def _commit(self, added: list[FragmentMetadata], marks: Marks, number: int) -> None:
+        dataset = self._dataset
+        before, count = self._ledger()
         highest = before | {producer: max(mark, before.get(producer, 0)) for producer, mark in marks.items()}
-        ledger = pa.Table.from_pylist(
-            [{self.spec.key: LEDGER_KEY, "ledger": orjson.dumps(highest).decode()}], schema=self.spec.schema
-        )
-        whole = pa.concat_tables([rows, ledger])
-        added = write_fragments(whole, dataset, schema=self.spec.schema, storage_options=self._options)
-        left = home.delete(self._condition)
-        # Gone with the ledger row when it held nothing else.
-        removed, updated = ([home.fragment_id], []) if left is None else ([], [left])
+        count = max(count, number)
+        removed, updated = self._without_ledger()
+        ledger = self._write(ledger_row(self.spec, highest, count))
         operation = lance.LanceOperation.Update(
-            removed_fragment_ids=removed, updated_fragments=updated, new_fragments=added, fields_modified=[]
+            removed_fragment_ids=removed, updated_fragments=updated, new_fragments=[*added, *ledger], fields_modified=[]
         )
         self._dataset = lance.LanceDataset.commit(
-            self.uri,
+            dataset,
             operation,
             read_version=dataset.version,
             storage_options=self._options,
             enable_v2_manifest_paths=True,
         )
+        if self._dataset.version == dataset.version + 1:  # else somebody's commit came between, of another kind
+            self._known = (self._dataset.version, highest, count)
+            # New fragments are numbered in their order, and the ledger row's is the last one.
+            self._at = (self._dataset.version, max(one.fragment_id for one in self._dataset.get_fragments()))
+
+    def _rewrite(self, rows: pa.Table, gone: str, marks: Marks, number: int) -> None:
+        dataset, condition = self._dataset, f"({gone}) OR {self._condition}"
+        places = dataset.to_table(columns=[], filter=condition, with_row_address=True)["_rowaddr"].to_numpy() >> 32
+        removed, updated = [], []
+        for fragment in (one for one in dataset.get_fragments() if one.fragment_id in set(places.tolist())):
+            left = fragment.delete(condition)
+            updated += [] if left is None else [left]
+            removed += [fragment.fragment_id] if left is None else []
+        added = self._write(rows) if rows.num_rows else []
+        operation = lance.LanceOperation.Update(
+            removed_fragment_ids=removed,
+            updated_fragments=updated,
+            new_fragments=[*added, *self._write(ledger_row(self.spec, marks, number))],
+            fields_modified=[],
+        )
+        self._dataset = lance.LanceDataset.commit(
+            dataset,
+            operation,
+            read_version=dataset.version,
+            storage_options=self._options,
+            enable_v2_manifest_paths=True,
+        )
+        self._known = self._at = None
+
+    def _without_ledger(self) -> tuple[list[int], list[FragmentMetadata]]:
+        """The fragment of the ledger row: gone, when it holds nothing else; or as it is without that row."""
+        if self._at is not None and self._at[0] == self._dataset.version:
+            return [self._at[1]], []
+        home = self._home()
+        left = home.delete(self._condition)
+        return ([home.fragment_id], []) if left is None else ([], [left])
+
+    def _home(self) -> lance.LanceFragment:
+        """The fragment that holds the ledger row: mostly the newest, since it comes with each commit."""
+        newest = max(self._dataset.get_fragments(), key=lambda fragment: fragment.fragment_id, default=None)
+        if newest is not None and self._in(newest).num_rows:
+            return newest
+        row = self._dataset.to_table(columns=[], filter=self._condition, with_row_address=True)
+        home = self._dataset.get_fragment(int(row["_rowaddr"][0].as_py()) >> 32) if row.num_rows else None
+        if home is None:
+            raise StoreError(
+                f"the table {self.uri} has lost its ledger row, which says how far ingest came; restore an older version of it"
+            )
+        return home
+
+    def _in(self, fragment: lance.LanceFragment) -> pa.Table:
+        return fragment.to_table(columns=["ledger"], filter=self._condition)
 
     @property
     def _condition(self) -> str:
         return f"{self.spec.key} = '{LEDGER_KEY}'"
 
-    def _ledger(self, dataset: lance.LanceDataset) -> tuple[lance.LanceFragment, Marks]:
-        """The fragment that holds the ledger row, and the marks in it."""
-        for fragment in reversed(dataset.get_fragments()):  # it came with the last commit, unless compaction moved it
-            row = fragment.to_table(columns=["ledger"], filter=self._condition)
-            if row.num_rows:
-                return fragment, orjson.loads(row["ledger"][0].as_py())
-        raise StoreError(
-            f"the table {self.uri} has lost its ledger row, which says how far ingest came; restore an older version of it"
-        )
+    def _ledger(self) -> tuple[Marks, int]:
+        version = self._dataset.version
+        if self._known is None or self._known[0] != version:
+            said = guarded(self.uri, self._read_ledger)
+            self._known = (version, said["marks"], said["commit"])
+        return self._known[1:]
 
-    def _open(self) -> lance.LanceDataset | None:
-        try:
-            return lance.dataset(self.uri, storage_options=self._options)
-        except ValueError as error:
-            if "not found" in str(error).lower():
-                return None
-            raise StoreError(f"cannot open the table {self.uri}: {_first_line(error)}") from error
-        except OSError as error:
-            raise StoreError(f"cannot reach the store of {self.uri}: {_first_line(error)}") from error
-
-    def _create(self, root: str, *, allowed: bool) -> lance.LanceDataset:
-        if not allowed:
-            raise StoreError(f"there is no table {self.uri}; `stepwell up` or `stepwell demo` makes a warehouse")
-        import lancedb  # seconds of imports, needed once in a warehouse's life
-
-        empty = pa.Table.from_pylist([{self.spec.key: LEDGER_KEY, "ledger": "{}"}], schema=self.spec.schema)
-        options = {
-            **self._options,
-            "new_table_enable_stable_row_ids": "true",  # cannot be switched on later
-            "new_table_data_storage_version": STORAGE_VERSION,
-        }
-        try:
-            lancedb.connect(root, storage_options=self._options).create_table(
-                self.spec.name, data=empty, schema=self.spec.schema, exist_ok=True, storage_options=options
-            )
-        except (OSError, RuntimeError, ValueError) as error:
-            # Another process may have created it in the same moment; then it is simply there.
-            if (made := self._open()) is not None:
-                return made
-            raise StoreError(f"cannot create the table {self.uri}: {_first_line(error)}") from error
-        dataset = self._open()
-        if dataset is None:
-            raise StoreError(
-                f"the table {self.uri} was created and is not there; does the store keep what it acknowledges?"
-            )
-        return dataset
-
-    def _check_schema(self) -> None:
-        metadata = self.dataset.schema.metadata or {}
-        version = int(metadata.get(b"stepwell:schema", b"0"))
-        if version > SCHEMA_VERSION:
-            raise StoreError(
-                f"the table {self.uri} has schema {version}, this version reads up to {SCHEMA_VERSION}: upgrade Stepwell"
-            )
-
-    def _add_columns(self) -> None:
-        """Columns that the table was made without: null in the rows that are there."""
-        missing = [field for field in self.spec.schema if field.name not in self.dataset.schema.names]
-        if not missing:
-            return
-        try:
-            self.dataset.add_columns(missing)
-        except (OSError, RuntimeError, ValueError):
-            self.refresh()  # somebody else may have added them in the same moment
-            if any(field.name not in self.dataset.schema.names for field in missing):
-                raise
-        self.refresh()
-
-
-def _guarded(uri: str, call: Callable[..., Any], *values: Any) -> Any:
-    """Lance raises OSError for the store and for conflicts alike, RuntimeError for some; sort them out in one place."""
-    try:
-        return call(*values)
-    except (OSError, RuntimeError, ValueError) as error:
-        if isinstance(error, CommitConflictError):
-            raise CommitConflict(f"another process committed to {uri} first") from error
-        raise StoreError(f"the store failed on {uri}: {_first_line(error)}") from error
-
-
-def _first_line(error: Exception) -> str:
-    """The message without the places in Lance's sources that it drags along."""
-    return re.sub(r", \S+\.rs:\d+.*", "", str(error), flags=re.DOTALL).splitlines()[0][:300]
+    def _read_ledger(self) -> dict[str, Any]:
+        row = self._in(self._home())
+        said: dict[str, Any] = orjson.loads(row["ledger"][0].as_py())
+        return said

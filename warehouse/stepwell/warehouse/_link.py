@@ -9,14 +9,16 @@ by tokens where there is no text. How the tokens relate is the encoder's busines
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from stepwell.warehouse._attempts import Attempt, Finding
 from stepwell.warehouse._continues import INCOMPLETE, Answer, Answers, Before, is_remembered
-from stepwell.warehouse._delta import Base, Delta, as_base, encode
+from stepwell.warehouse._delta import Delta, as_base, encode
 from stepwell.warehouse._draft import Draft
+from stepwell.warehouse._drift import Drift, drift_of
 from stepwell.warehouse._inherit import continued
 from stepwell.warehouse._parents import Changed, parent_of
+from stepwell.warehouse._texts import Texts, texts_of
 from stepwell.warehouse._trajectories import Facts, Memories, Memory, Place
 
 INFERRED = "auto-"
@@ -35,6 +37,9 @@ class Linked:
     parent_id: str | None
     turn: int
     delta: Delta
+    texts: Texts
+    drift: Drift | None = None
+    """How its tokens differ from what its parent ended with; None where they go on exactly, or cannot be compared."""
     call_id: str | None = None
     """Shared by the attempts of a call."""
     incomplete: str | None = None
@@ -110,7 +115,8 @@ class Linker:
         parent_id = parent.step_id if parent else None
         turn = parent.turn + 1 if parent else 0
         incomplete = self._incomplete(before)
-        delta = encode(draft, memory.bases)
+        delta = encode(draft, memory.bases, parent_id)
+        drift = self._drift(draft, parent_id, memory, before, delta)
         self._remember(draft, memory, Answer(draft.step.step_id, trajectory_id), turn, delta)
         if incomplete is not None or (draft.step.untrainable_reason or "").startswith(INCOMPLETE):
             memory.incomplete.add(draft.step.step_id)
@@ -126,6 +132,8 @@ class Linker:
             parent_id,
             turn,
             delta,
+            texts_of(draft, delta),
+            drift=drift,
             call_id=call_id,
             incomplete=incomplete,
             inherited=max(len(draft.messages) - own, 0),
@@ -139,6 +147,14 @@ class Linker:
 
     def _before(self, draft: Draft) -> Before | None:
         return self.answers.before(draft.step.continues, self._memories) if draft.step.continues else None
+
+    def _drift(
+        self, draft: Draft, parent_id: str | None, memory: Memory, before: Before | None, delta: Delta
+    ) -> Drift | None:
+        """The parent may be of another trajectory, where the call names it by the provider's id."""
+        home = before.answer.trajectory_id if before is not None and before.answer is not None else None
+        foreign = self._memories.get(home).bases if home is not None and home in self._memories else ()
+        return drift_of(draft, parent_id, (*memory.bases, *foreign), delta)
 
     def _incomplete(self, before: Before | None) -> str | None:
         """A prompt that goes on from an incomplete one is so itself."""
@@ -157,7 +173,7 @@ class Linker:
         step, keys = draft.step, draft.keys
         remembered = is_remembered(step.dialect, step.response_id, step.continues)
         names = (keys.conversation, keys.rest_conversation)
-        base = _held_once(as_base(draft, delta), delta, memory)
+        base = as_base(draft, delta, _held_once(draft.conversation, delta, memory))
         memory.remember(Place(step.step_id, turn), names, base, said=remembered, tail=keys.tail)
         if remembered and step.response_id is not None:
             self.answers.learn(f"response:{step.response_id}", answer)
@@ -175,11 +191,19 @@ class Linker:
         return (*late, *memory.calls.findings([step_id, parent_id]))
 
 
-def _held_once(base: Base, delta: Delta, memory: Memory) -> Base:
+def _held_once(conversation: tuple[bytes, ...], delta: Delta, memory: Memory) -> tuple[bytes, ...]:
     """What a step shares with the one that it is stored as a difference to is the same objects in memory, too."""
-    before = next((one.conversation for one in memory.bases if one.step_id == delta.base_id), ())
-    shared = delta.messages_shared
-    return replace(base, conversation=(*before[:shared], *base.conversation[shared:]))
+    if not delta.messages_ops:
+        return conversation
+    before = next((one.conversation for one in reversed(memory.bases) if one.step_id == delta.base_id), ())
+    if len(delta.messages_ops) == 3:  # as nearly always: the beginning, then what is new
+        source, copied, _ = delta.messages_ops
+        return (*before[source : source + copied], *conversation[copied:])
+    said = list[bytes]()
+    for source, copied, own in zip(*(delta.messages_ops[place::3] for place in range(3)), strict=True):
+        said += before[source : source + copied]
+        said += conversation[len(said) : len(said) + own]
+    return (*said, *conversation[len(said) :])
 
 
 def attempt_of(draft: Draft) -> Attempt:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from stepwell.warehouse._align import common_prefix
 from stepwell.warehouse._continues import Before
-from stepwell.warehouse._delta import common_prefix
 from stepwell.warehouse._draft import Draft
 from stepwell.warehouse._trajectories import Memories, Memory, Place
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from traceback import format_tb
 
@@ -15,10 +15,14 @@ from stepwell.exchange import RESPONSE, Claim, Context, NoStep, Unparseable, cla
 from stepwell.exchange.canonical import Message, canonical_message, canonical_messages
 from stepwell.sdk.records import Feedback, Step, Trajectory, checked
 from stepwell.spool import LOST, Record
+from stepwell.warehouse._arrow_drafts import Drafts
 from stepwell.warehouse._continues import Warmed
 from stepwell.warehouse._draft import Draft, draft
 from stepwell.warehouse._found import context_row
-from stepwell.warehouse._ledger import LEDGER_KEY
+from stepwell.warehouse._histories import Histories
+from stepwell.warehouse._json_text import kept
+from stepwell.warehouse._parse_arrow import STEPS_RECORD, as_stream, read_rows, values_of
+from stepwell.warehouse._quarantine import quarantined_row
 from stepwell.warehouse._redact import RedactionFailed, Redactor
 from stepwell.warehouse._redact_records import (
     redacted_context,
@@ -28,6 +32,7 @@ from stepwell.warehouse._redact_records import (
     redacted_trajectory,
 )
 from stepwell.warehouse._rows import Origin, Row, feedback_row, reward_row, trajectory_row
+from stepwell.warehouse._table import LEDGER_KEY
 from stepwell.warehouse._trajectories import declared_version
 
 _log = logging.getLogger(__name__)
@@ -61,37 +66,45 @@ def parse_record(
     request_of: Callable[[str], Record | None],
     into: Parsed,
     redactor: Redactor = _NO_RULES,
+    histories: Histories | None = None,
 ) -> None:
-    """Add what `record` means to `into`. Nothing is raised: what cannot be read is quarantined with its bytes and the reason."""
+    """Add what `record` means to `into`. Nothing is raised: what cannot be read is quarantined with its bytes and the reason.
+
+    `histories`: what earlier records said, which makes it cheap to say it again.
+    """
     origin = Origin(producer, record.seq, datetime.fromtimestamp(record.at_ns / 1e9, UTC))
     request = request_of(record.ref) if record.ref is not None else None
     meant = Parsed()  # a record is taken whole or not at all
     try:
-        _dispatch(record, request, origin, meant, redactor)
+        _dispatch(record, request, origin, meant, redactor, Histories() if histories is None else histories)
     except (Unparseable, InvalidRecord, orjson.JSONDecodeError, RedactionFailed) as error:
-        row, failed = _quarantined(record, request, str(error), origin), isinstance(error, RedactionFailed)
+        row, failed = quarantined_row(record, request, str(error), origin), isinstance(error, RedactionFailed)
         into.quarantined.append(redacted_quarantine(redactor, row, failed=failed))
     except Exception as error:  # noqa: BLE001 — the boundary of parsing: a bug costs one record its step, never the others theirs
         # Without the error's words, which may repeat what a rule takes out: those are in the table, redacted.
         where = "".join(format_tb(error.__traceback__))
         _log.error("parsing record %d of %s failed: %s at\n%s", record.seq, producer, type(error).__name__, where)
         reason = f"parsing failed: {type(error).__name__}: {error}"
-        row = _quarantined(record, request, reason, origin)
+        row = quarantined_row(record, request, reason, origin)
         into.quarantined.append(redacted_quarantine(redactor, row, failed=False))
     else:
         into.add(meant)
 
 
-def _dispatch(record: Record, request: Record | None, origin: Origin, into: Parsed, redactor: Redactor) -> None:
+def _dispatch(
+    record: Record, request: Record | None, origin: Origin, into: Parsed, redactor: Redactor, histories: Histories
+) -> None:
     if record.id == LEDGER_KEY:
         raise InvalidRecord("id", f"{LEDGER_KEY!r} is the one id that the tables keep for themselves")
     match record.kind:
         case kind if kind in (RESPONSE, LOST):
             if request is None:
                 raise Unparseable(f"the request {record.ref!r} that this answers is not in the spool")
-            _add_exchange(request, record, origin, into, redactor)
+            _add_exchange(request, record, origin, into, redactor, histories)
         case "step":
-            _add_submitted(checked(Step, orjson.loads(record.body)), origin, into, redactor)
+            _add_submitted(checked(Step, orjson.loads(record.body)), origin, into, redactor, histories)
+        case kind if kind == STEPS_RECORD:
+            _add_rows(record, origin, into, redactor, histories)
         case "feedback":
             feedback = checked(Feedback, orjson.loads(record.body))
             if feedback.feedback_id == LEDGER_KEY:
@@ -108,7 +121,9 @@ def _dispatch(record: Record, request: Record | None, origin: Origin, into: Pars
             raise Unparseable(f"unknown kind of record {kind!r}: was it written by a newer version?")
 
 
-def _add_exchange(request: Record, response: Record, origin: Origin, into: Parsed, redactor: Redactor) -> None:
+def _add_exchange(
+    request: Record, response: Record, origin: Origin, into: Parsed, redactor: Redactor, histories: Histories
+) -> None:
     exchange = exchange_from(request, response)
     claim = claim_of(exchange)
     try:
@@ -120,7 +135,15 @@ def _add_exchange(request: Record, response: Record, origin: Origin, into: Parse
     for step in steps:
         made = redacted_step(redactor, *_canonical(_claimed(step, claim), submitted=False))
         into.drafts.append(
-            draft(*made, origin.producer, origin.sequence, submitted=False, retry=claim.retry, asked=request.seq)
+            draft(
+                *made,
+                origin.producer,
+                origin.sequence,
+                submitted=False,
+                retry=claim.retry,
+                asked=request.seq,
+                histories=histories,
+            )
         )
 
 
@@ -137,17 +160,40 @@ def _add_context(context: Context, claim: Claim, event_id: str, origin: Origin, 
     warmed = Warmed(
         response_id=context.response_id,
         trajectory_id=claim.trajectory_id,
-        messages=tuple(orjson.dumps(message) for message in context.messages),
-        tools=orjson.dumps(context.tools),
+        messages=tuple(map(kept, context.messages)),
+        tools=kept(context.tools),
         continues=context.continues,
     )
     into.warmed.append(warmed)
     into.events.append(context_row(warmed, event_id, origin))
 
 
-def _add_submitted(step: Step, origin: Origin, into: Parsed, redactor: Redactor) -> None:
+def _add_rows(record: Record, origin: Origin, into: Parsed, redactor: Redactor, histories: Histories) -> None:
+    rows = read_rows(record.body)
+    drafts: Iterable[Draft | None] = [None] * rows.num_rows
+    if not redactor:  # rules look at messages, of which drafts have the JSON only
+        drafts = Drafts(rows, record.id, origin.producer, origin.sequence, histories)
+    for row, made in enumerate(drafts):
+        if made is not None:
+            into.drafts.append(made)
+            if made.step.reward is not None:
+                into.events.append(reward_row(made.step, origin))
+            continue
+        try:
+            _add_submitted(checked(Step, values_of(rows, row, record.id)), origin, into, redactor, histories)
+        except (InvalidRecord, RedactionFailed) as error:
+            bad = replace(record, id=f"{record.id}.{row}", body=as_stream(rows.slice(row, 1)))
+            quarantined = quarantined_row(bad, None, f"row {row}: {error}", origin)
+            if "trajectory_id" in rows.schema.names:  # that trajectory lacks it
+                quarantined["trajectory_id"] = rows["trajectory_id"][row].as_py()
+            into.quarantined.append(
+                redacted_quarantine(redactor, quarantined, failed=isinstance(error, RedactionFailed))
+            )
+
+
+def _add_submitted(step: Step, origin: Origin, into: Parsed, redactor: Redactor, histories: Histories) -> None:
     made = redacted_step(redactor, *_canonical(step, submitted=True))
-    into.drafts.append(draft(*made, origin.producer, origin.sequence))
+    into.drafts.append(draft(*made, origin.producer, origin.sequence, histories=histories))
     if step.reward is not None:
         into.events.append(reward_row(step, origin))
 
@@ -162,44 +208,3 @@ def _canonical(step: Step, *, submitted: bool) -> tuple[Step, list[Message] | No
     except (ValueError, AttributeError, TypeError) as error:
         raise InvalidRecord("messages", f"cannot be read as chat messages: {error}") from error
     return step, messages, response
-
-
-def _quarantined(record: Record, request: Record | None, reason: str, origin: Origin) -> Row:
-    head = _head(request)
-    return {
-        "exchange_id": request.id if request is not None else record.id,
-        "reason": reason,
-        "dialect": _text(head.get("dialect")) or record.kind,
-        "trajectory_id": _text(head.get("trajectory_id")) or _claimed_trajectory(request, record),
-        "request_head": request.head.decode(errors="replace") if request is not None else None,
-        "request_body": request.body if request is not None else None,
-        "response_head": record.head.decode(errors="replace") or None,
-        "response_body": record.body,
-        "created_at": origin.at,
-        **origin.columns,
-    }
-
-
-def _claimed_trajectory(request: Record | None, response: Record) -> str | None:
-    """Whose call it was by its own words, as far as they can be read: that trajectory lacks it."""
-    if request is None:
-        return None
-    try:
-        return claim_of(exchange_from(request, response)).trajectory_id
-    except (ValueError, KeyError, TypeError, AttributeError):  # a damaged head
-        return None
-
-
-def _head(request: Record | None) -> dict[str, object]:
-    """The request's head, as far as it can be read: a damaged one is among the reasons for being here."""
-    if request is None:
-        return {}
-    try:
-        head = orjson.loads(request.head)
-    except orjson.JSONDecodeError:
-        return {}
-    return head if isinstance(head, dict) else {}
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None

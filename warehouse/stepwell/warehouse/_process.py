@@ -7,21 +7,25 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from stepwell.errors import CommitConflict, SettingsError, StoreError
+from stepwell.errors import SettingsError, StoreError
 from stepwell.spool import ProcessLock
+from stepwell.warehouse._commit_thread import CommitThread
 from stepwell.warehouse._config import IngestConfig
 from stepwell.warehouse._ingest import Ingest
-from stepwell.warehouse._maintain import maintain
+from stepwell.warehouse._lease import BEAT, PATIENCE
 from stepwell.warehouse._redact import RedactConfig, Redactor
 from stepwell.warehouse._warehouse import Warehouse
 
 _log = logging.getLogger(__name__)
 
-_MAINTAIN_EVERY = 64
 _LONGEST_PAUSE = 30.0
+_STOPPING = 10.0
+"""Seconds for the commit in hand."""
+_SETTLING = 0.01
 
 
 def run_ingest(
@@ -33,11 +37,14 @@ def run_ingest(
     ready: Callable[[dict[str, Any]], None],
     stop: threading.Event | None = None,
     redact: RedactConfig | None = None,
+    beat: float = BEAT,
+    patience: float = PATIENCE,
 ) -> None:
     """Ingest the spools of the data folder until SIGTERM, SIGINT or `stop`; then what is left, for a few seconds.
 
     Raises:
         SettingsError: another ingest works on this folder, the warehouse cannot be opened, or a rule of `redact` cannot work.
+        StoreError: what commits has ended by itself; starting again helps.
     """
     redactor = Redactor(redact)
     stop = stop or _stop_on_signals()
@@ -49,48 +56,59 @@ def run_ingest(
         opened = Warehouse.open(warehouse, storage_options=storage_options)
         (data / "spool").mkdir(exist_ok=True)
         ingest = Ingest(opened, data / "spool", redactor)
-    except StoreError as error:
+        committing = CommitThread(
+            warehouse,
+            storage_options,
+            ingest.writer,
+            beat=beat,
+            patience=patience,
+            keep=timedelta(seconds=config.keep_versions),
+        )
+    except BaseException as error:
         lock.release()
-        raise SettingsError(str(error)) from error
+        if isinstance(error, StoreError):
+            raise SettingsError(str(error)) from error
+        raise
     try:
         ready({"warehouse": warehouse})
-        maintain(opened.tables.values())  # short runs would otherwise leave their fragments for ever
-        _work(ingest, opened, config, stop)
-        if _drain(ingest, config):
-            maintain(opened.tables.values())
+        committing.start()
+        _work(ingest, committing, config, stop)
+        _drain(ingest, committing, config)
     finally:
+        committing.stop(_STOPPING)
         lock.release()
 
 
-def _work(ingest: Ingest, warehouse: Warehouse, config: IngestConfig, stop: threading.Event) -> None:
-    pause, rounds = config.idle, 0
+def _work(ingest: Ingest, committing: CommitThread, config: IngestConfig, stop: threading.Event) -> None:
+    pause = config.idle
     while not stop.wait(pause):
+        committing.check()
         try:
-            count = ingest.run_once()
-        except CommitConflict as error:
-            _log.warning("%s; looking again", error)
-            continue
+            count = ingest.flush()
+            if count:
+                committing.wake()
+            ingest.settle()
         except StoreError as error:
             pause = min(max(pause, config.interval) * 2, _LONGEST_PAUSE)
             _log.warning("%s; the spools keep what comes, next try in %.0f s", error, pause)
-            continue
-        pause = config.interval if count else config.idle
-        rounds += 1 if count else 0
-        if count and rounds % _MAINTAIN_EVERY == 0:
-            maintain(warehouse.tables.values())
+        else:
+            pause = config.interval if count else config.idle
 
 
-def _drain(ingest: Ingest, config: IngestConfig) -> bool:
-    """Take in what is left; False when the store failed."""
+def _drain(ingest: Ingest, committing: CommitThread, config: IngestConfig) -> None:
+    """Take in what is left, and see it committed."""
     deadline = time.monotonic() + config.drain
     while time.monotonic() < deadline:
         try:
-            if not ingest.run_once():
-                return True
+            settled = ingest.settle()
+            count = ingest.flush()
+            if settled and not count:
+                return
+            committing.wake()
         except StoreError as error:
             _log.warning("%s; what is left in the spools comes at the next start", error)
-            return False
-    return True
+            return
+        time.sleep(_SETTLING)
 
 
 def _stop_on_signals() -> threading.Event:

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 
 import lance
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stepwell.warehouse._whole import NEEDED, WHOLE, readable, restore
+from stepwell.warehouse._payloads import Lookup
+from stepwell.warehouse._whole import WHOLE, needed, readable, restore, restore_some
 
 _LISTED = 200
 """Up to so many ids go into the filter; more are matched while scanning, where a long list would be parsed row by row."""
 
 
 def of_trajectories(
-    dataset: lance.LanceDataset, trajectory_ids: Sequence[str], columns: Sequence[str] | None = None
+    dataset: lance.LanceDataset,
+    trajectory_ids: Sequence[str],
+    columns: Sequence[str] | None = None,
+    *,
+    payloads: Lookup | None = None,
 ) -> pa.Table:
-    """All steps of these trajectories, whole. Every base is of the same trajectory, so nothing else is needed."""
-    return restore(stored_of(dataset, trajectory_ids, columns))
+    """All steps of these trajectories, whole. Every base is of the same trajectory, so nothing else is needed.
+
+    `payloads` finds what is stored apart (see `Payloads`); without it, steps that have such parts cannot be read.
+    """
+    wanted = readable(dataset.schema.names) if columns is None else columns
+    return restore(stored_of(dataset, trajectory_ids, columns), wanted, payloads)
 
 
 def stored_of(
@@ -28,21 +38,37 @@ def stored_of(
     return matching(dataset, "trajectory_id", trajectory_ids, _stored(dataset, columns))
 
 
-def by_id(dataset: lance.LanceDataset, step_ids: Sequence[str], columns: Sequence[str] | None = None) -> pa.Table:
-    """The steps of these ids, whole, in the order asked for. Ids that are not there are left out."""
+def by_id(
+    dataset: lance.LanceDataset,
+    step_ids: Sequence[str],
+    columns: Sequence[str] | None = None,
+    *,
+    payloads: Lookup | None = None,
+    broken: MutableMapping[str, str] | None = None,
+) -> pa.Table:
+    """The steps of these ids, whole, in the order asked for. Ids that are not there are left out.
+
+    Steps that cannot be restored are left out, too, where there is `broken`, which gets their ids and the reasons.
+
+    Raises:
+        StoreError: without `broken`, where one of these steps cannot be restored; what else its trajectory has does not matter.
+    """
+    visible = readable(dataset.schema.names) if columns is None else list(columns)
     found = matching(dataset, "step_id", step_ids, ["step_id", "trajectory_id"])
     trajectories = found["trajectory_id"].drop_null().unique().to_pylist()  # the ledger row is of none
-    whole = of_trajectories(dataset, trajectories, columns)
+    stored = stored_of(dataset, trajectories, columns)
+    asked = pc.SetLookupOptions(value_set=pa.array(step_ids, pa.string()))
+    wanted = pc.call_function("is_in", [stored["step_id"]], asked).to_numpy().astype(np.bool_)
+    whole = restore_some(stored, wanted, visible, payloads, broken)
     there = pc.SetLookupOptions(value_set=whole["step_id"].combine_chunks())
     place = pc.call_function("index_in", [pa.array(step_ids, pa.string())], there)
-    visible = readable(dataset.schema.names) if columns is None else list(columns)
     return whole.take(place.drop_null()).select(visible)
 
 
-def whole_steps(dataset: lance.LanceDataset) -> pa.Table:
+def whole_steps(dataset: lance.LanceDataset, *, payloads: Lookup | None = None) -> pa.Table:
     """`step_id` and the whole columns of every step."""
-    stored = dataset.to_table(columns=list(NEEDED), filter="ledger IS NULL")
-    return restore(stored).select(["step_id", *WHOLE])
+    stored = dataset.to_table(columns=needed(WHOLE), filter="ledger IS NULL")
+    return restore(stored, WHOLE, payloads).select(["step_id", *WHOLE])
 
 
 def existing(dataset: lance.LanceDataset, key: str, ids: Sequence[str]) -> set[str]:
@@ -60,7 +86,8 @@ def holds_data(dataset: lance.LanceDataset) -> bool:
 def _stored(dataset: lance.LanceDataset, columns: Sequence[str] | None) -> list[str]:
     """The stored columns behind what a reader asks for."""
     visible = readable(dataset.schema.names) if columns is None else columns
-    return list(dict.fromkeys([*NEEDED, *(name for name in visible if name not in WHOLE), "trajectory_id"]))
+    plain = [name for name in visible if name not in WHOLE]
+    return list(dict.fromkeys([*needed(visible), *plain, "trajectory_id"]))
 
 
 def matching(dataset: lance.LanceDataset, column: str, values: Sequence[str], columns: list[str]) -> pa.Table:

@@ -5,11 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
-import orjson
-import pyarrow as pa
-
-from stepwell.warehouse._arrow import row_views
 from stepwell.warehouse._attempts import Attempt
 from stepwell.warehouse._continues import INCOMPLETE, Answer, is_remembered
 from stepwell.warehouse._delta import Base
@@ -18,16 +13,18 @@ from stepwell.warehouse._keys import Rest
 from stepwell.warehouse._ledger import LedgerTable
 from stepwell.warehouse._link import INFERRED, Linker
 from stepwell.warehouse._openings import openings
+from stepwell.warehouse._order import in_order
+from stepwell.warehouse._payload_read import Payloads
 from stepwell.warehouse._read import holds_data, matching, stored_of
+from stepwell.warehouse._recall_bases import BASE_COLUMNS, bases_of
 from stepwell.warehouse._trajectories import Memories, Place
-from stepwell.warehouse._whole import restore
 
 _KEPT = [
     *("step_id", "trajectory_id", "turn", "conversation_key", "parent_id", "response", "untrainable_reason"),
     *("call_id", "prompt_key", "status", "finish_reason", "producer", "sequence"),
     *("dialect", "response_id", "continues", "model_asked"),
 ]
-_COLUMNS = (*_KEPT, "response_ids", "commit")
+_COLUMNS = (*_KEPT, *BASE_COLUMNS)
 
 
 class Recall:
@@ -36,6 +33,8 @@ class Recall:
     def __init__(self, tables: Mapping[str, LedgerTable], linker: Linker, memories: Memories) -> None:
         self._steps = tables["steps"]
         self._events = tables["events"]
+        self._commits = tables["commits"]
+        self._payloads = Payloads(lambda: tables["payloads"].dataset)
         self._linker = linker
         self._memories = memories
 
@@ -63,33 +62,27 @@ class Recall:
         unknown = sorted(id_ for id_ in ids if id_ not in self._memories)
         if not unknown:
             return
-        for id_, facts in openings(self._events.dataset, unknown).items():
+        for id_, facts in openings(self._events.dataset, unknown, self._commits.dataset).items():
             self._memories.get(id_).facts = facts
         if holds_data(self._steps.dataset):
             self._steps_of(unknown)
 
     def _steps_of(self, ids: list[str]) -> None:
-        stored = stored_of(self._steps.dataset, ids, _COLUMNS)
-        whole = restore(stored).append_column("base_depth", stored["base_depth"])
-        order = sorted(
-            range(whole.num_rows),
-            key=list(zip(*(whole[n].to_pylist() for n in ("commit", "sequence")), strict=True)).__getitem__,
-        )
-        bases = _bases(whole)
-        rows = whole.select(_KEPT).to_pylist()
+        stored = in_order(stored_of(self._steps.dataset, ids, _COLUMNS), "step_id", self._commits.dataset)
         keys = Rest()
-        for place in order:
-            self._remember(rows[place], bases[place], keys)
+        for row, base in zip(stored.select(_KEPT).to_pylist(), bases_of(stored, self._payloads), strict=True):
+            self._remember(row, base, keys)
         for id_ in ids:
             self._memories.get(id_)
             self._memories.changed(id_)
 
-    def _remember(self, row: dict[str, Any], base: Base, rest: Rest) -> None:
+    def _remember(self, row: dict[str, Any], base: Base | None, rest: Rest) -> None:
         memory, step_id = self._memories.get(row["trajectory_id"]), row["step_id"]
         said = is_remembered(row["dialect"], row["response_id"], row["continues"])
         incomplete = (row["untrainable_reason"] or "").startswith(INCOMPLETE)
         continued = row["conversation_key"] is not None and not incomplete
-        names = (row["conversation_key"], rest.key(base.conversation, row["model_asked"]) if continued else None)
+        key = rest.key(base.conversation, row["model_asked"]) if continued and base is not None else None
+        names = (row["conversation_key"], key)
         memory.remember(Place(step_id, row["turn"] or 0), names, base, said=said)
         if said and row["response_id"] is not None:
             self._linker.answers.learn(f"response:{row['response_id']}", Answer(step_id, row["trajectory_id"]))
@@ -100,18 +93,3 @@ class Recall:
             failed = is_failed(row["status"], row["finish_reason"])
             attempt = Attempt(step_id.rpartition(".")[0], row["producer"], row["sequence"], 0, failed)
             memory.calls.recall(row["prompt_key"], row["call_id"], attempt, step_id)
-
-
-def _bases(whole: pa.Table) -> list[Base]:
-    prompts, responses = row_views(whole["prompt_ids"]), row_views(whole["response_ids"])
-    texts = zip(
-        *(whole[name].to_pylist() for name in ("step_id", "base_depth", "messages", "response", "tools")), strict=True
-    )
-    bases = []
-    once: dict[bytes, bytes] = {}  # turns repeat the messages of the turns before them
-    for prompt, response, (step_id, depth, messages, answer, tools) in zip(prompts, responses, texts, strict=True):
-        tokens = None if prompt is None or response is None else np.concatenate([prompt, response])
-        said = [orjson.dumps(message) for message in orjson.loads(messages)] if messages else []
-        conversation = tuple(once.setdefault(text, text) for text in (*said, *([answer.encode()] if answer else [])))
-        bases.append(Base(step_id, depth, tokens, conversation, (tools or "null").encode()))
-    return bases

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 
 import orjson
@@ -10,11 +11,16 @@ import pyarrow.compute as pc
 from stepwell.warehouse._continues import INCOMPLETE, Answer
 from stepwell.warehouse._draft import Draft
 from stepwell.warehouse._found import CONTEXT, warmed_from
+from stepwell.warehouse._json_text import kept
 from stepwell.warehouse._ledger import LedgerTable
 from stepwell.warehouse._link import Linker
+from stepwell.warehouse._order import in_order
 from stepwell.warehouse._parse import Parsed
+from stepwell.warehouse._payload_read import Payloads
 from stepwell.warehouse._read import by_id, holds_data, matching
 from stepwell.warehouse._trajectories import Memories, Said
+
+_log = logging.getLogger(__name__)
 
 _CHAIN = 64
 """Warm-ups behind each other that are looked up."""
@@ -26,6 +32,8 @@ class RecallAnswers:
     def __init__(self, tables: Mapping[str, LedgerTable], linker: Linker, memories: Memories) -> None:
         self._steps = tables["steps"]
         self._events = tables["events"]
+        self._commits = tables["commits"]
+        self._payloads = Payloads(lambda: tables["payloads"].dataset)
         self._linker = linker
         self._memories = memories
 
@@ -58,9 +66,12 @@ class RecallAnswers:
         }
         if not wanted or not holds_data(self._steps.dataset):
             return
-        whole = by_id(self._steps.dataset, sorted(wanted), ["step_id", "messages", "response"])
+        columns, broken = ["step_id", "messages", "response"], dict[str, str]()
+        whole = by_id(self._steps.dataset, sorted(wanted), columns, payloads=self._payloads, broken=broken)
+        for reason in broken.values():  # the step that continues it is then one whose beginning is not recorded
+            _log.warning("a conversation cannot be gone on with: %s", reason)
         for row in whole.to_pylist():
-            said = [orjson.dumps(message) for message in orjson.loads(row["messages"] or "[]")]
+            said = [kept(message) for message in orjson.loads(row["messages"] or "[]")]
             said += [row["response"].encode()] if row["response"] else []
             answers.pinned[row["step_id"]] = Said(tuple(said))
 
@@ -76,10 +87,9 @@ class RecallAnswers:
             for row in found.filter(pc.field("kind") == CONTEXT).to_pylist():
                 answers.warm(warmed_from(row["target_id"], row["payload"]))
         if (talks := [name for name in names if name.startswith("conversation:")]) and holds_data(self._steps.dataset):
-            columns = ["continues", "step_id", "trajectory_id", "commit", "producer", "sequence"]
+            columns = ["continues", "step_id", "trajectory_id", "producer", "sequence"]
             found = matching(self._steps.dataset, "continues", talks, columns)
-            order = [(name, "ascending") for name in ("commit", "producer", "sequence", "step_id")]
-            for row in found.sort_by(order).to_pylist():  # the last one stands
+            for row in in_order(found, "step_id", self._commits.dataset).to_pylist():  # the last one stands
                 answers.learn(row["continues"], Answer(row["step_id"], row["trajectory_id"]))
 
     def _waiting(self) -> None:

@@ -14,35 +14,40 @@ from stepwell.sdk.records import Feedback, Step, Trajectory
 from stepwell.warehouse._arrow import Array, list_array
 from stepwell.warehouse._content import content_hash
 from stepwell.warehouse._link import Linked
+from stepwell.warehouse._payloads import PayloadMemory
+from stepwell.warehouse._quality import quality_of
+from stepwell.warehouse._said import tags_of, token_counts
 from stepwell.warehouse._schema import STEPS, TableSpec
 from stepwell.warehouse._trajectories import declared_version
 
 Row = dict[str, Any]
 
 
-def step_rows(linked: Sequence[Linked], commit: int) -> pa.Table:
+def step_rows(linked: Sequence[Linked]) -> pa.Table:
     """Rows of `steps`. Token lists go from numpy to Arrow without a Python object per token."""
-    columns: dict[str, list[Any]] = {
-        name: [] for name in STEPS.schema.names if name not in ("prompt_suffix", "response_ids", "logprobs")
-    }
-    for item in linked:
-        row = _step_row(item, commit)
-        for name, values in columns.items():
-            values.append(row.get(name))
-    arrays = {name: pa.array(values, STEPS.schema.field(name).type) for name, values in columns.items()}
-    arrays["prompt_suffix"] = _lists([_suffix(item) for item in linked], "prompt_suffix")
+    rows = [_step_row(item) for item in linked]
+    arrays: dict[str, pa.Array] = {}
+    for field in STEPS.schema:
+        said = [row[field.name] for row in rows] if rows and field.name in rows[0] else [None] * len(rows)
+        arrays[field.name] = _column(said, field.type)
+    arrays["prompt_suffix"] = _lists([item.delta.own_ids for item in linked], "prompt_suffix")
     arrays["response_ids"] = _lists([_response(item) for item in linked], "response_ids")
     arrays["logprobs"] = _lists([item.draft.logprobs for item in linked], "logprobs")
     return pa.Table.from_arrays([arrays[name] for name in STEPS.schema.names], schema=STEPS.schema)
 
 
-def rows_of(spec: TableSpec, rows: Sequence[Row], commit: int) -> pa.Table:
+def payload_rows(linked: Sequence[Linked], memory: PayloadMemory) -> pa.Table:
+    """Rows of `payloads` that are to be there before those of `step_rows` for the same steps; `memory` knows what is."""
+    return memory.rows((item.texts.payloads, item.draft.producer, item.draft.sequence) for item in linked)
+
+
+def rows_of(spec: TableSpec, rows: Sequence[Row]) -> pa.Table:
     """Rows of another table, from dicts."""
-    return pa.Table.from_pylist([{**row, "commit": commit} for row in rows], schema=spec.schema)
+    return pa.Table.from_pylist(list(rows), schema=spec.schema)
 
 
-def _step_row(item: Linked, commit: int) -> Row:
-    draft, step, delta = item.draft, item.draft.step, item.delta
+def _step_row(item: Linked) -> Row:
+    draft, step, delta, texts = item.draft, item.draft.step, item.delta, item.texts
     return {
         "step_id": step.step_id,
         "call_id": item.call_id,
@@ -57,19 +62,24 @@ def _step_row(item: Linked, commit: int) -> Row:
         "base_id": delta.base_id,
         "base_depth": delta.depth,
         "prompt_length": None if draft.tokens is None else draft.prompt_length,
-        "prompt_shared": delta.prompt_shared,
-        "messages_shared": delta.messages_shared,
-        "messages_suffix": _json_list(draft.messages[delta.messages_shared :]) if draft.messages else None,
-        "tools": delta.tools.decode() if delta.tools is not None else None,
-        "response": draft.response.decode() or None,
+        "prompt_ops": None if draft.tokens is None else delta.prompt_ops,
+        "messages_ops": delta.messages_ops if draft.messages else None,
+        "messages_suffix": texts.messages,
+        "tools": texts.tools,
+        "response": texts.response,
+        "payload_ids": texts.payload_ids,
+        "quality": quality_of(draft.messages, draft.response),
+        "drift_at": None if item.drift is None else item.drift.at,
+        "drift_cause": None if item.drift is None else item.drift.cause,
         "content_hash": content_hash(
             draft.prompt_length, draft.tokens, draft.logprobs, draft.messages, draft.response, draft.tools
         ),
         "policy_version": declared_version(step.policy_version, step.policy_label, item.facts.policy_version),
         "producer": draft.producer,
         "sequence": draft.sequence,
-        "commit": commit,
         **{name: getattr(step, name) for name in _PLAIN},
+        **token_counts(step.dialect, step.usage),
+        "tags": tags_of(step.metadata),
         **{name: _json(getattr(step, name)) for name in _JSON},
         "extra": _json(_extra(item)),
         "source": step.source if draft.tokens is not None else None,
@@ -95,6 +105,8 @@ def _trainability(item: Linked) -> Row:
 
 def _extra(item: Linked) -> Row | None:
     """With what was found out about the conversation: how much of it the provider remembered, what the client rewrote."""
+    if not item.inherited and item.changed is None:
+        return item.draft.step.extra or None
     found = {"inherited_messages": item.inherited or None, "rewritten": item.changed}
     return {**(item.draft.step.extra or {}), **{name: value for name, value in found.items() if value}} or None
 
@@ -107,17 +119,15 @@ _PLAIN = (
 _JSON = ("sampling", "usage", "metadata")
 
 
+def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """In most columns nearly all steps of a flush say the same, or nothing."""
+    if not values or values.count(values[0]) != len(values):
+        return pa.array(values, kind)
+    return pa.nulls(len(values), kind) if values[0] is None else pa.repeat(pa.scalar(values[0], kind), len(values))
+
+
 def _json(value: object) -> str | None:
     return None if value is None else orjson.dumps(value).decode()
-
-
-def _json_list(parts: Sequence[bytes]) -> str:
-    return (b"[" + b",".join(parts) + b"]").decode()
-
-
-def _suffix(item: Linked) -> Array | None:
-    draft = item.draft
-    return None if draft.tokens is None else draft.tokens[item.delta.prompt_shared : draft.prompt_length]
 
 
 def _response(item: Linked) -> Array | None:
@@ -146,7 +156,7 @@ def feedback_row(feedback: Feedback, origin: Origin) -> Row:
     target_kind, target_id = feedback.target
     numbers = (feedback.reward, feedback.score, feedback.rating)
     texts = (feedback.label, feedback.rejected_id, feedback.comment)
-    payload = feedback.model_dump(include={"scale", "correction", "comment", "metadata"}, exclude_none=True)
+    payload = feedback.model_dump(include={"scale", "correction", "retract", "comment", "metadata"}, exclude_none=True)
     return {
         "event_id": feedback.feedback_id,
         "kind": feedback.kind,

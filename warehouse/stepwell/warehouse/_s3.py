@@ -6,17 +6,19 @@ before anything is written, and refused when it fails.
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stepwell.errors import StoreError
+from stepwell.warehouse._credentials import session_of
+
+PROBE = ".stepwell-probe-"
+"""How the object begins with which a bucket is tried out."""
 
 
 def is_object_store(uri: str) -> bool:
@@ -32,8 +34,8 @@ def check_store(uri: str, storage_options: Mapping[str, str], *, write: bool = T
     """
     parts = urlsplit(uri)
     bucket, prefix = parts.netloc, parts.path.strip("/")
-    client = _client(storage_options)
-    key = f"{prefix}/.stepwell-probe-{uuid.uuid4().hex}".lstrip("/")
+    client = s3_client(storage_options)
+    key = f"{prefix}/{PROBE}{uuid.uuid4().hex}".lstrip("/")
     try:
         client.head_bucket(Bucket=bucket)
         honoured = not write or _honours_conditions(client, bucket, key)
@@ -63,14 +65,27 @@ def _second_put_is_refused(client: Any, bucket: str, key: str) -> bool:
     return False
 
 
-def _client(options: Mapping[str, str]) -> Any:
-    """A boto3 client that sees what Lance sees; what the options leave open comes from the usual AWS environment."""
-    return boto3.client(
+def s3_client(options: Mapping[str, str], *, patient: bool = False) -> Any:
+    """A boto3 client that sees what Lance sees; what the options leave open comes from the usual AWS environment.
+
+    `patient`: for moving much data, not for a quick answer.
+
+    Raises:
+        StoreError: the options name a profile that is not there.
+    """
+    session = session_of(options)
+    virtual = options.get("aws_virtual_hosted_style_request") == "true"
+    how: dict[str, Any] = {"connect_timeout": 3, "read_timeout": 10, "retries": {"max_attempts": 2}}
+    if patient:
+        how = {"connect_timeout": 10, "read_timeout": 60, "retries": {"max_attempts": 8}, "max_pool_connections": 64}
+    if options.get("aws_endpoint"):
+        how["s3"] = {"addressing_style": "virtual" if virtual else "path"}
+    return session.client(
         "s3",
         endpoint_url=options.get("aws_endpoint"),
-        region_name=options.get("aws_region") or os.environ.get("AWS_REGION") or "us-east-1",
+        region_name=options.get("aws_region") or session.region_name or "us-east-1",
         aws_access_key_id=options.get("aws_access_key_id"),
         aws_secret_access_key=options.get("aws_secret_access_key"),
         aws_session_token=options.get("aws_session_token"),
-        config=Config(connect_timeout=3, read_timeout=10, retries={"max_attempts": 2}),
+        config=Config(**how),
     )

@@ -10,14 +10,20 @@ from stepwell.warehouse._attempts import Calls
 from stepwell.warehouse._delta import Base
 from stepwell.warehouse._keys import Keys
 
-_BASES = 16
+MAX_BASES = 16
 """Recent steps that a new one may be a difference to."""
 
 _SAID = 256
 """Recent answers that the provider remembers, whose whole conversation is kept: a later call may name it and send the rest only."""
 
-_PLACE_BYTES = 400
+_PLACE_BYTES = 800
 """What a step's places in the dictionaries weigh, about."""
+_BASE_BYTES = 500
+"""What a base weighs beside its tokens and its texts."""
+_TEXT_BYTES = 60
+"""What a text weighs beside its bytes, the places of it in tuples aside."""
+_MEMORY_BYTES = 2500
+"""What a trajectory weighs of which nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +68,7 @@ class Memory:
     places: dict[str, Place] = field(default_factory=dict)
     """By conversation key, in hex: prompt and response; also by the key of the same without its system prompt."""
     turns: dict[str, int] = field(default_factory=dict)
-    bases: deque[Base] = field(default_factory=lambda: deque(maxlen=_BASES))
+    bases: deque[Base] = field(default_factory=lambda: deque(maxlen=MAX_BASES))
     said: OrderedDict[str, Said] = field(default_factory=OrderedDict)
     """By step, what was said up to it, of those that a call may continue by the provider's id."""
     incomplete: set[str] = field(default_factory=set)
@@ -70,13 +76,21 @@ class Memory:
     calls: Calls = field(default_factory=Calls)
 
     def remember(
-        self, place: Place, keys: Iterable[str | None], base: Base, *, said: bool = False, tail: Keys | None = None
+        self,
+        place: Place,
+        keys: Iterable[str | None],
+        base: Base | None,
+        *,
+        said: bool = False,
+        tail: Keys | None = None,
     ) -> None:
-        """Let later steps continue this one, under each of the keys that it has, and be differences to it."""
+        """Let later steps continue this one, under each of the keys that it has, and be differences to it unless `base` is None."""
         self.turns[place.step_id] = place.turn
         for key in keys:
             if key is not None:
                 self.places[key] = place
+        if base is None:
+            return
         self.bases.append(base)
         if said:
             self.said[place.step_id] = Said(base.conversation, tail)
@@ -92,11 +106,13 @@ class Memory:
     @property
     def size(self) -> int:
         """Bytes held, about."""
-        tokens = sum(base.tokens.nbytes for base in self.bases if base.tokens is not None)
+        bases = sum(_BASE_BYTES + 8 * len(base.conversation) for base in self.bases)
+        bases += sum(base.tokens.nbytes for base in self.bases if base.tokens is not None)
         # Conversations that begin alike hold the same objects.
         held = {id(message): len(message) for said in self.said.values() for message in said.messages}
         held |= {id(message): len(message) for base in self.bases for message in base.conversation}
-        return 1000 + tokens + sum(held.values()) + _PLACE_BYTES * len(self.turns)
+        texts = sum(held.values()) + _TEXT_BYTES * len(held)
+        return _MEMORY_BYTES + bases + texts + _PLACE_BYTES * len(self.turns)
 
 
 class Memories:
@@ -119,20 +135,29 @@ class Memories:
         self._known.move_to_end(trajectory_id)
         return self._known[trajectory_id]
 
+    @property
+    def crowded(self) -> bool:
+        """Whether more is held than should be."""
+        self._weigh()
+        return self._bytes > self._max_bytes
+
     def changed(self, trajectory_id: str) -> None:
         """The trajectory is to be weighed again, once for all that a round did to it."""
         self._changed.add(trajectory_id)
 
     def shrink(self) -> None:
         """Forget what is too much. Only between rounds: what a round relies on must stay."""
+        self._weigh()
+        while self._bytes > self._max_bytes and self._known:
+            oldest, _ = self._known.popitem(last=False)
+            self._bytes -= self._sizes.pop(oldest, 0)
+
+    def _weigh(self) -> None:
         for trajectory_id in self._changed:
             size = self._known[trajectory_id].size
             self._bytes += size - self._sizes.get(trajectory_id, 0)
             self._sizes[trajectory_id] = size
         self._changed.clear()
-        while self._bytes > self._max_bytes and self._known:
-            oldest, _ = self._known.popitem(last=False)
-            self._bytes -= self._sizes.pop(oldest, 0)
 
     def clear(self) -> None:
         self._known.clear()

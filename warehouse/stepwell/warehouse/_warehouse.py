@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
@@ -12,15 +13,19 @@ from typing import Self
 import pyarrow as pa
 
 from stepwell.errors import StoreError
+from stepwell.warehouse._credentials import seen_by_lance
 from stepwell.warehouse._datasets import Datasets
-from stepwell.warehouse._found import with_findings
 from stepwell.warehouse._ledger import LedgerTable, Marks
-from stepwell.warehouse._maintain import KEPT, maintain
-from stepwell.warehouse._openings import with_openings
+from stepwell.warehouse._maintain import KEPT, Maintainer, Maintenance
+from stepwell.warehouse._page_rows import PageRows
+from stepwell.warehouse._payload_read import Payloads
 from stepwell.warehouse._query import run_query
-from stepwell.warehouse._read import by_id
 from stepwell.warehouse._s3 import check_store, is_object_store
-from stepwell.warehouse._schema import COMMITS, TABLES
+from stepwell.warehouse._schema import COMMITS, SUMMARIES, TABLES
+from stepwell.warehouse._search import search
+from stepwell.warehouse._stream import Selection, in_order_of, rows_about
+from stepwell.warehouse._summaries import Summaries, about_summaries
+from stepwell.warehouse._versions import At, History, number_of
 from stepwell.warehouse._views import TRAINING_ORDER
 
 
@@ -30,9 +35,16 @@ class Warehouse:
     An object is for one thread at a time; readers in several threads or processes open their own.
     """
 
-    def __init__(self, uri: str, tables: Mapping[str, LedgerTable]) -> None:
+    def __init__(self, uri: str, tables: Mapping[str, LedgerTable], storage_options: Mapping[str, str]) -> None:
         self.uri = uri
+        self.storage_options = storage_options
         self.tables = tables
+        self.payloads = Payloads(lambda: self.tables["payloads"].dataset)
+        """Finds what steps have stored apart."""
+        self.summaries = Summaries(self.tables)
+        """The views `trajectories` and `groups` as they were kept."""
+        self._pages = PageRows(self.tables)
+        self._read_history: tuple[int, History] | None = None
 
     @classmethod
     def open(cls, uri: str | Path, *, storage_options: Mapping[str, str] | None = None, create: bool = True) -> Self:
@@ -45,23 +57,32 @@ class Warehouse:
         """
         root, options = str(uri), dict(storage_options or {})
         if is_object_store(root):
+            options = seen_by_lance(options)
             check_store(root, options, write=create)
         elif create:
             _make_folder(Path(root))
         elif not (Path(root) / f"{COMMITS.name}.lance").exists():
             raise StoreError(f"there is no warehouse at {root}; `stepwell up` or `stepwell demo` makes one")
-        return cls(root, {spec.name: LedgerTable(spec, root, options, create=create) for spec in TABLES})
+        return cls(root, {spec.name: LedgerTable(spec, root, options, create=create) for spec in TABLES}, options)
 
     @cached_property
     def datasets(self) -> Datasets:
         """Named, frozen, versioned selections for training."""
-        return Datasets(self.tables, self.query)
+        return Datasets(self)
 
     def refresh(self) -> None:
         """Look at the newest committed state."""
-        # The round's last table first: what it calls committed is then sure to be in the others.
-        for table in sorted(self.tables.values(), key=lambda table: table.spec is not COMMITS):
-            table.refresh()
+        # Summaries are of commits that are there, so they come before those; what these call committed is then sure to be in the rest.
+        first = (*SUMMARIES, COMMITS)
+        for spec in first:
+            self.tables[spec.name].refresh()
+        others = [table for table in self.tables.values() if table.spec not in first]
+        if not is_object_store(self.uri):
+            for table in others:
+                table.refresh()
+            return
+        with ThreadPoolExecutor(len(others)) as pool:  # each is a request, and far away
+            list(pool.map(LedgerTable.refresh, others))
 
     def marks(self) -> Marks:
         """Each producer's record number up to which everything is committed. Looks at the newest state."""
@@ -82,38 +103,107 @@ class Warehouse:
                 return missing
             time.sleep(0.05)
 
-    def maintain(self, *, keep: timedelta = KEPT) -> None:
-        """Compact every table and remove versions older than `keep`. Ingest does so by itself as it works; not while it runs.
+    def maintain(self, *, keep: timedelta = KEPT, dry_run: bool = False) -> Maintenance:
+        """Compact every table, extend indices, sweep payloads, remove versions that were superseded `keep` ago; says what it did.
 
-        Readers of versions that old fail: `keep` is to be longer than the longest of them.
+        Ingest does so by itself as it works, and this may run beside it. Readers of versions that old fail: `keep` is to be longer
+        than the longest of them. What fails is in the answer. `dry_run`: say what there is to do, and do nothing.
         """
         self.refresh()
-        maintain(self.tables.values(), fragments=2, keep=keep)
+        maintainer = Maintainer(self.uri, self.tables, self.storage_options, keep=keep, many=2, full=True)
+        return maintainer.round(dry_run=dry_run, measured=True)
 
-    def query(self, sql: str) -> pa.Table:
-        """The answer to one read-only SQL statement over the views, at the newest state.
+    def query(self, sql: str, at: At = None) -> pa.Table:
+        """The answer to one read-only SQL statement over the views, at the newest state or at the version `at`.
+
+        A version is a commit's number, `name@version` of a dataset, or a moment (ISO 8601 or a datetime): the last commit until then.
 
         Raises:
-            StepwellError: the statement is not valid, not a query, or fails.
+            StepwellError: the statement is not valid, not a query, or fails; there is no such version.
         """
         self.refresh()
-        return run_query(self.tables, sql)
+        return self._query(sql, at)
 
-    def steps(self, where: str | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
-        """Steps with whole prompts: every readable column, `prompt_ids`, `messages` and `tools` among them.
+    def version(self, at: At = None) -> int:
+        """The number of the commit that `at` means (see `query`), by default of the newest.
 
-        `where` is a condition over the view `steps`. Rows come in the order group, trajectory, commit.
+        Raises:
+            InvalidRecord: there is no such version.
+            StoreError: there is no such dataset.
         """
-        condition = f"WHERE ({where}\n)" if where else ""
-        rows = self.query(f"SELECT step_id FROM steps {condition} ORDER BY {TRAINING_ORDER}")
-        return self.whole(rows["step_id"].to_pylist(), columns)
+        self.tables["commits"].refresh()
+        return self._number(at)
 
-    def whole(self, step_ids: Sequence[str], columns: Sequence[str] | None = None) -> pa.Table:
+    def steps(
+        self, where: str | None = None, *, columns: Sequence[str] | None = None, at: At = None
+    ) -> pa.RecordBatchReader:
+        """Steps with whole prompts, streamed: `.read_all()` makes a table of what fits into memory.
+
+        `where` is a condition over the view `steps`; `columns` are all of that view by default, `prompt_ids`, `messages` and `tools` among
+        them. Rows come in the order group, trajectory, commit. `at`: see `query`.
+
+        Raises:
+            StepwellError: the condition is no valid SQL; there is no such column or version.
+        """
+        self.refresh()
+        selection = Selection(self.tables["steps"].dataset, columns)
+        condition = f"WHERE ({where}\n)" if where else ""
+        rows = self._query(f"SELECT {selection.sql} FROM steps s {condition} ORDER BY {TRAINING_ORDER}", at)
+        return selection.stream(rows, self.payloads)
+
+    def whole(self, step_ids: Sequence[str], columns: Sequence[str] | None = None, at: At = None) -> pa.Table:
         """The steps of these ids, in this order, with whole prompts. Ids that are not there are left out."""
-        names = None if columns is None else list(dict.fromkeys([*columns, "trajectory_id", "step_id", "policy_label"]))
-        events = self.tables["events"].dataset
-        found = with_findings(with_openings(by_id(self.tables["steps"].dataset, step_ids, names), events), events)
-        return found if columns is None else found.select(list(columns))
+        self.refresh()
+        selection = Selection(self.tables["steps"].dataset, columns)
+        within = rows_about(self.tables, step_ids)
+        found = run_query(
+            self.tables,
+            f"SELECT {selection.sql} FROM steps s",
+            history=self._history,
+            at=self._number(at),
+            within=within,
+        )
+        return selection.stream(in_order_of(found, step_ids), self.payloads).read_all()
+
+    def search(self, text: str, limit: int = 20) -> pa.Table:
+        """The steps that say one of the words of `text`, the best first: step_id, trajectory_id, score (BM25), snippet.
+
+        A step is found by what it added to the conversation. Parts above two kilobytes are not searched.
+
+        Raises:
+            InvalidRecord: there is no word in `text`, or `limit` is not positive.
+            StoreError: the store failed.
+        """
+        self.refresh()
+        return search(self.tables["steps"].dataset, self._history.marks(), text, limit)
+
+    def summarise(self) -> int:
+        """Bring the summaries to the newest commit, as ingest does by itself; how many trajectories that took.
+
+        Raises:
+            CommitConflict: another process does the same.
+            StoreError: the store failed.
+        """
+        self.refresh()
+        return self.summaries.update(self._history)
+
+    @property
+    def _history(self) -> History:
+        """As of the last look at `commits`. Kept as long as that is the newest."""
+        commits = self.tables["commits"].dataset
+        if self._read_history is None or self._read_history[0] != commits.version:
+            self._read_history = (commits.version, History.read(commits))
+        return self._read_history[1]
+
+    def _number(self, at: At) -> int:
+        return number_of(at, self._history, lambda name, version: self.datasets.get(name, version).at_commit)
+
+    def _query(self, sql: str, at: At) -> pa.Table:
+        history, number = self._history, self._number(at)
+        about = about_summaries(sql) if number == history.number else frozenset()
+        kept = self.summaries.kept(history, groups="groups" in about) if about else None
+        found = None if about else self._pages.answer(sql, history, number)
+        return run_query(self.tables, sql, history=history, at=number, kept=kept) if found is None else found
 
 
 def _make_folder(root: Path) -> None:

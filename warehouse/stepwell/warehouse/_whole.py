@@ -2,110 +2,155 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, MutableMapping
 
 import numpy as np
-import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from stepwell.errors import StoreError
-from stepwell.warehouse._arrow import list_array, row_views
-from stepwell.warehouse._delta import restore_tokens
-from stepwell.warehouse._draft import Ids
+from stepwell.warehouse._bases import BASES_NEEDED, Bases, Broken, Places, pieces
+from stepwell.warehouse._payloads import Lookup
+from stepwell.warehouse._whole_ids import IDS_NEEDED, whole_prompts
+from stepwell.warehouse._whole_texts import TEXTS_NEEDED, Texts
 
-ENCODED = ("base_id", "base_depth", "prompt_shared", "prompt_suffix", "messages_shared", "messages_suffix", "tools")
+ENCODED = (
+    *("base_id", "base_depth", "prompt_ops", "prompt_suffix", "messages_ops", "messages_suffix"),
+    *("tools", "payload_ids"),
+)
 """The columns that exist for storage only."""
 
 WHOLE = ("prompt_ids", "messages", "tools")
 """What they are restored to: int32 list; JSON text; JSON text. Null where the step has none."""
 
-NEEDED = ("step_id", "response_ids", "response", *ENCODED)
+BATCH_BYTES = 16 << 20
+"""What one batch of whole steps weighs, about: little enough for the allocator to use the memory of the last one again."""
 
 
-def restore(steps: pa.Table) -> pa.Table:
-    """`steps` with its encoded columns replaced by whole ones.
+def needed(columns: Collection[str]) -> list[str]:
+    """The stored columns that it takes to restore those of `columns` that are not stored whole."""
+    names = [*BASES_NEEDED, *(IDS_NEEDED if "prompt_ids" in columns else ())]
+    for name, behind in TEXTS_NEEDED.items():
+        names += behind if name in columns else ()
+    return list(dict.fromkeys(names))
 
-    `steps` holds every base that its rows refer to, directly or not, in any order.
+
+def restore(
+    steps: pa.Table,
+    columns: Collection[str] = WHOLE,
+    payloads: Lookup | None = None,
+    broken: Broken | None = None,
+) -> pa.Table:
+    """`steps` with its encoded columns replaced by those of `WHOLE` that are among `columns`; `response` is whole, too.
+
+    `steps` holds every base that its rows refer to, directly or not, in any order, with the columns that `needed` names. What cannot
+    be restored is null and gets its reason in `broken`, by row.
 
     Raises:
-        StoreError: a base is missing or does not fit.
+        StoreError: without `broken`, where a base or a payload is missing or does not fit.
     """
-    ids = steps["step_id"].to_pylist()
-    order = np.argsort(
-        steps["base_depth"].to_numpy(), kind="stable"
-    )  # a base is always less deep than what refers to it
-    columns: dict[str, list[Any]] = {name: [None] * len(ids) for name in WHOLE}
-    prompts = _Restored(steps, ids)
-    for row in order.tolist():
-        columns["prompt_ids"][row] = prompts.prompt(row)
-        columns["messages"][row], columns["tools"][row] = prompts.text(row)
+    reasons: Broken = {} if broken is None else broken
+    bases = Bases(steps)
     kept = steps.select([name for name in steps.column_names if name not in ENCODED])
-    kept = kept.append_column("prompt_ids", list_array(columns["prompt_ids"], pa.large_list(pa.int32())))
-    kept = kept.append_column("messages", pa.array(columns["messages"], pa.large_string()))
-    return kept.append_column("tools", pa.array(columns["tools"], pa.large_string()))
+    names = {"response", "messages", "tools"}.intersection({*columns, *kept.column_names})
+    texts = Texts(bases, payloads, reasons) if names else None
+    if texts is not None and "response" in kept.column_names:
+        kept = kept.set_column(kept.column_names.index("response"), "response", texts.responses())
+    if "prompt_ids" in columns:
+        kept = kept.append_column("prompt_ids", whole_prompts(bases, reasons))
+    if texts is not None and "messages" in columns:
+        kept = kept.append_column("messages", texts.messages())
+    if texts is not None and "tools" in columns:
+        kept = kept.append_column("tools", texts.tools())
+    if reasons and broken is None:
+        raise StoreError(reasons[min(reasons)])
+    return kept
 
 
-class _Restored:
-    """Row by row, bases first: each whole sequence is kept for those that refer to it."""
+def restore_some(
+    steps: pa.Table,
+    wanted: NDArray[np.bool_],
+    columns: Collection[str] = WHOLE,
+    payloads: Lookup | None = None,
+    broken: MutableMapping[str, str] | None = None,
+) -> pa.Table:
+    """The rows of `steps` where `wanted` (bool [rows]) is true, whole. Of the others only what those refer to is restored.
 
-    def __init__(self, steps: pa.Table, ids: list[str]) -> None:
-        self._ids = ids
-        self._row = {id_: row for row, id_ in enumerate(ids)}
-        self._plain = {name: steps[name].to_pylist() for name in ENCODED if name != "prompt_suffix"}
-        self._response_text = steps["response"].to_pylist()
-        self._suffix = row_views(steps["prompt_suffix"])
-        self._response = row_views(steps["response_ids"])
-        self._tokens: dict[int, Ids] = {}
-        self._messages: dict[int, list[str]] = {}
-        self._tools: dict[int, str | None] = {}
+    What cannot be restored is left out where there is `broken`, which gets its id and the reason.
 
-    def prompt(self, row: int) -> Ids | None:
-        suffix, response = self._suffix[row], self._response[row]
-        if suffix is None or response is None:
-            return None
-        base = self._base(row)
-        try:
-            whole = restore_tokens(
-                self._plain["prompt_shared"][row], suffix, None if base is None else self._tokens.get(base)
-            )
-        except ValueError as error:
-            raise StoreError(f"the prompt of step {self._ids[row]} cannot be restored: {error}") from error
-        self._tokens[row] = np.concatenate([whole, response])
-        return whole
-
-    def text(self, row: int) -> tuple[str | None, str | None]:
-        base = self._base(row)
-        tools = self._plain["tools"][row]
-        if tools is None and base is not None:
-            tools = self._tools[base]
-        self._tools[row] = tools
-        suffix = self._plain["messages_suffix"][row]
-        if suffix is None:
-            self._messages[row] = []
-            return None, _unless_null(tools)
-        shared = self._plain["messages_shared"][row]
-        before = self._messages[base][:shared] if base is not None else []
-        if len(before) != shared:
-            raise StoreError(f"the messages of step {self._ids[row]} cannot be restored: its base has too few")
-        own = [orjson.dumps(message).decode() for message in orjson.loads(suffix)]
-        response = self._response_text[row]
-        self._messages[row] = [*before, *own, response] if response else [*before, *own]
-        return f"[{','.join([*before, *own])}]", _unless_null(tools)
-
-    def _base(self, row: int) -> int | None:
-        base_id = self._plain["base_id"][row]
-        if base_id is None:
-            return None
-        if base_id not in self._row:
-            raise StoreError(f"step {self._ids[row]} refers to step {base_id}, which is not there")
-        return self._row[base_id]
+    Raises:
+        StoreError: without `broken`, where one of the wanted rows cannot be restored.
+    """
+    used = Bases(steps).chain(wanted)
+    reasons: Broken = {}
+    whole = restore(_rows(steps, used), columns, payloads, reasons)
+    asked = wanted[used]
+    for row in sorted(reasons):
+        if asked[row]:
+            if broken is None:
+                raise StoreError(reasons[row])
+            broken[whole["step_id"][row].as_py()] = reasons[row]
+            asked[row] = False
+    return _rows(whole, asked)
 
 
-def _unless_null(text: str | None) -> str | None:
-    return None if text == "null" else text
+def _rows(table: pa.Table, kept: NDArray[np.bool_]) -> pa.Table:
+    """Filtering copies, even where it keeps all."""
+    return table if kept.all() else table.filter(pa.array(kept))
 
 
-def readable(names: Mapping[str, object] | list[str]) -> list[str]:
+def restore_batches(
+    steps: pa.Table,
+    columns: Collection[str] = WHOLE,
+    payloads: Lookup | None = None,
+    *,
+    wanted: pa.Array | None = None,
+    broken: MutableMapping[str, str] | None = None,
+    max_bytes: int = BATCH_BYTES,
+) -> Iterator[pa.Table]:
+    """`steps`, with the rows of a trajectory behind each other, restored a few trajectories at a time.
+
+    A batch weighs about `max_bytes` without its payloads, or as much as its one trajectory. `wanted`: the ids of the steps to be handed
+    out, all by default; `broken` is that of `restore_some`.
+
+    Raises:
+        StoreError: without `broken`, where a step to be handed out cannot be restored.
+    """
+    asked = np.ones(steps.num_rows, np.bool_)
+    if wanted is not None:
+        found = pc.call_function("is_in", [steps["step_id"]], pc.SetLookupOptions(value_set=wanted))
+        asked = found.to_numpy().astype(np.bool_)
+    borders = _borders(steps["trajectory_id"])
+    weights = np.add.reduceat(_weights(steps, borders, columns), borders[:-1]) if steps.num_rows else borders[:0]
+    for start, stop in pieces(weights, max_bytes):
+        first, last = int(borders[start]), int(borders[stop])
+        if asked[first:last].any():
+            yield restore_some(steps.slice(first, last - first), asked[first:last], columns, payloads, broken)
+
+
+def _borders(trajectories: pa.ChunkedArray) -> Places:
+    """Where each trajectory begins, and where the last one ends."""
+    codes = trajectories.combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy()
+    return np.concatenate([np.flatnonzero(np.diff(codes, prepend=-2)), [len(codes)]]).astype(np.int64)
+
+
+def _weights(steps: pa.Table, borders: Places, columns: Collection[str]) -> Places:
+    """Bytes of each whole row, at most: a prompt's text is no longer than all texts of its trajectory up to there."""
+    weights = np.full(steps.num_rows, 1, np.int64)
+    if "prompt_ids" in columns:
+        weights += 4 * steps["prompt_length"].fill_null(0).to_numpy().astype(np.int64)
+    if "messages" in columns:
+        both = (
+            pc.call_function("binary_length", [steps[name]]).fill_null(0).to_numpy()
+            for name in ("messages_suffix", "response")
+        )
+        total = np.cumsum(sum(both), dtype=np.int64)
+        before = np.concatenate([np.zeros(1, np.int64), total])[borders[:-1]]
+        weights += total - np.repeat(before, np.diff(borders))
+    return weights
+
+
+def readable(names: Iterable[str]) -> list[str]:
     """The columns that a reader of `steps` sees, in the order of the schema, whole ones included."""
     return [name for name in names if name not in (*ENCODED, "ledger")] + list(WHOLE)

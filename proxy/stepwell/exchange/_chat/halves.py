@@ -31,7 +31,7 @@ def loads(data: bytes) -> Any:
 
 def has_halves(data: bytes) -> bool:
     """Whether halves of characters are in the text, in pairs or alone."""
-    return _HALF.search(data) is not None
+    return b"\\u" in data and _HALF.search(data) is not None
 
 
 def whole_characters(value: Any) -> Any:

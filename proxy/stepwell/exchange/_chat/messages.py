@@ -25,6 +25,11 @@ def canonical_message(message: Mapping[str, Any]) -> Message:
     """One chat message. Raises ValueError when it is none."""
     if not isinstance(message, Mapping) or not isinstance(role := message.get("role"), str):
         raise ValueError("a message is an object with a role")
+    if type(message.get("content")) is str and len(message) == 2 and role not in ("tool", "function"):
+        return {
+            "role": role,
+            "content": _content(message["content"]),
+        }  # as most are, and as the rest of this would make it
     if is_canonical(message):
         return {**message, "content": [_tidy(part) for part in message["content"]]}
     said = [*_reasoning(message), *_content(message.get("content")), *_refusal(message), *_calls(message)]

@@ -12,9 +12,11 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import NoneType
 from typing import Any
 
 from stepwell.exchange._generation import Choice, Tokens
+from stepwell.sdk.records import MAX_LOGPROB, checked_ids
 
 _NAMED = "token_id:"
 _TOKEN_ID = re.compile(rf"{_NAMED}([0-9]{{1,10}})")
@@ -62,7 +64,8 @@ def left_over(choice: Mapping[str, Any], tokens: Tokens) -> dict[str, Any]:
 def _has_alternatives(choice: Mapping[str, Any]) -> bool:
     logprobs = choice.get("logprobs")
     others = isinstance(logprobs, Mapping) and any(value for key, value in logprobs.items() if key != "content")
-    return others or any(len(_listed(entry.get("top_logprobs"))) > 1 for entry in _entries(choice))
+    tops = [entry.get("top_logprobs") for entry in _entries(choice)]
+    return others or any(isinstance(top, list) and len(top) > 1 for top in tops)
 
 
 def _listed(value: object) -> list[Any]:
@@ -91,11 +94,13 @@ def _logprobs(entries: list[Mapping[str, Any]], ids: list[int]) -> tuple[list[fl
         return None, None
     if len(entries) != len(ids):
         return None, f"{len(entries)} logprobs came for {len(ids)} token ids"
-    named = [named_id(entry) for entry in entries]
-    shifted = next((place for place, id_ in enumerate(named) if id_ is not None and id_ != ids[place]), None)
+    shifted = next((pair for pair in _named_ids(entries) if pair[1] != ids[pair[0]]), None)
     if shifted is not None:
-        return None, f"logprob {shifted} is of token {named[shifted]}, the token id there is {ids[shifted]}"
-    values = [_logprob(entry.get("logprob")) for entry in entries]
+        return None, f"logprob {shifted[0]} is of token {shifted[1]}, the token id there is {ids[shifted[0]]}"
+    said: list[Any] = [entry.get("logprob") for entry in entries]
+    if set(map(type, said)) == {float} and math.isfinite(sum(said)) and max(said) <= MAX_LOGPROB:
+        return said, None  # a sum is finite only where all of its parts are
+    values = [_logprob(value) for value in said]
     wrong = next((place for place, value in enumerate(values) if value is None), None)
     if wrong is not None:
         return None, f"logprob {wrong} is no logarithm of a probability: {entries[wrong].get('logprob')!r:.40}"
@@ -104,7 +109,7 @@ def _logprobs(entries: list[Mapping[str, Any]], ids: list[int]) -> tuple[list[fl
 
 def _logprob(value: object) -> float | None:
     """Rounding can lift the logarithm of 1 a little above 0 (as far as a `Step` takes it); more is no probability."""
-    return float(value) if type(value) in (int, float) and math.isfinite(value) and value <= 1e-3 else None  # type: ignore[arg-type,operator]
+    return float(value) if type(value) in (int, float) and math.isfinite(value) and value <= MAX_LOGPROB else None  # type: ignore[arg-type,operator]
 
 
 def _entries(choice: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -112,27 +117,33 @@ def _entries(choice: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
     if not isinstance(content, list):
         return []
-    return [entry if isinstance(entry, Mapping) else {} for entry in content]  # none is left out: places matter
+    return [entry if isinstance(entry, dict) else {} for entry in content]  # none is left out: places matter
 
 
 def _entry_ids(entries: list[Mapping[str, Any]]) -> list[int] | None:
     return _ids([entry.get("id") for entry in entries])
 
 
+def _named_ids(entries: list[Mapping[str, Any]]) -> list[tuple[int, int]]:
+    """Place and id of each entry that names its id. That none does, as mostly, is found out without looking at each."""
+    tokens = "".join([str(entry.get("token")) for entry in entries])
+    if _NAMED not in tokens and {type(entry.get("id")) for entry in entries} == {NoneType}:
+        return []
+    return [(place, id_) for place, entry in enumerate(entries) if (id_ := named_id(entry)) is not None]
+
+
 def named_id(entry: Mapping[str, Any]) -> int | None:
     """The id that an entry itself names: `id` (llama.cpp), or a token of the form `token_id:N` (vLLM, when asked)."""
-    if type(entry.get("id")) is int:
-        return int(entry["id"])
-    token = str(entry.get("token", ""))
-    named = _TOKEN_ID.fullmatch(token) if token.startswith(_NAMED) else None
+    if type(id_ := entry.get("id")) is int:
+        return id_
+    token = entry.get("token")
+    named = _TOKEN_ID.fullmatch(token) if isinstance(token, str) and token.startswith(_NAMED) else None
     return int(named[1]) if named else None
 
 
 def _ids(value: object) -> list[int] | None:
-    """The list, if it is one of ids and nothing else. Looked at by built-ins, not token by token."""
-    if not isinstance(value, list) or set(map(type, value)) != {int} or min(value) < 0 or max(value) >= 2**31:
-        return None
-    return value
+    """The list, if it is one of ids and nothing else."""
+    return checked_ids(value) if isinstance(value, list) else None
 
 
 def policy_of(root: Mapping[str, Any], choice: Mapping[str, Any]) -> tuple[int | None, str | None]:
