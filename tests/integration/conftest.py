@@ -178,7 +178,7 @@ class Site:
 
         def found() -> bool:
             self.world.settle()
-            rows[:] = self.world.warehouse.steps(f"trajectory_id = '{trajectory or self.name}'").to_pylist()
+            rows[:] = self.world.warehouse.steps(f"trajectory_id = '{trajectory or self.name}'").read_all().to_pylist()
             return len(rows) >= count
 
         eventually(found, f"{count} steps of {trajectory or self.name}")

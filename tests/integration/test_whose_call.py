@@ -83,7 +83,7 @@ def test_anonymous_agents_are_told_apart_by_what_they_continue(over: Site) -> No
             messages.append({"role": "user", "content": "weiter"})
     over.world.settle()
     ids = json.dumps([call.call_id for call in over.calls]).replace('"', "'")[1:-1]
-    rows = over.world.warehouse.steps(f"response_id IN ({ids})").to_pylist()
+    rows = over.world.warehouse.steps(f"response_id IN ({ids})").read_all().to_pylist()
     assert len(rows) == 6
     by_talk: dict[str, list[Any]] = {name: [] for name in talks}
     logged = {call.call_id: call for call in over.calls}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from stepwell.errors import InvalidRecord
 from stepwell.sdk._values import MAX_DEPTH
-from stepwell.sdk.records import Feedback, Step, Trajectory, checked, encoded, new_id
+from stepwell.sdk.records import Feedback, Step, Trajectory, checked, checked_ids, encoded, new_id
 
 TOKENS: dict[str, Any] = {"prompt_ids": [1, 2], "response_ids": [3, 4]}
 TEXT: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}], "response": "ho"}
@@ -142,6 +142,7 @@ def test_a_step_survives_its_own_json(prompt: list[int], response: list[int], me
         ({"step_id": "s", "correction": "better"}, "correction", ("step", "s")),
         ({"step_id": "s", "comment": "hm"}, "comment", ("step", "s")),
         ({"step_id": "s", "reward": 0, "comment": "why"}, "reward", ("step", "s")),
+        ({"trajectory_id": "t", "retract": "label", "comment": "misread"}, "label", ("trajectory", "t")),
     ],
 )
 def test_feedback_says_one_thing_about_one_target(fields: dict[str, Any], kind: str, target: tuple[str, str]) -> None:
@@ -161,6 +162,9 @@ def test_feedback_says_one_thing_about_one_target(fields: dict[str, Any], kind: 
         ({"step_id": "s", "rating": -1, "scale": 0}, "scale"),
         ({"step_id": "s", "reward": float("nan")}, "reward"),
         ({"step_id": "s", "reward": "much"}, "reward"),
+        ({"step_id": "s", "retract": "label", "reward": 1}, "retract"),
+        ({"step_id": "s", "retract": "opinion"}, "retract"),
+        ({"retract": "label"}, "step_id"),
     ],
 )
 def test_bad_feedback_is_refused_by_the_fields_name(fields: dict[str, Any], field: str) -> None:
@@ -206,3 +210,19 @@ def test_absent_fields_are_left_out_and_given_nulls_stay() -> None:
 def test_it_is_read_back_as_it_was() -> None:
     step = Step(prompt_ids=[1], response_ids=[2], logprobs=[-0.1], metadata={"big": 2**64 - 1, "float": 0.1})
     assert Step.model_validate_json(encoded(step)) == step
+
+
+@pytest.mark.parametrize("wrong", [[], [True], [-1], [2**31], [2**32 + 1], [1.0], ["1"], [None]])
+def test_a_list_that_is_not_of_ids(wrong: list[Any]) -> None:
+    assert checked_ids(wrong) is None
+
+
+def test_ids_that_were_checked_are_packed_as_well() -> None:
+    given = [0, 7, 2**31 - 1]
+    ids = checked_ids(given)
+    assert ids is not None and ids == given and checked_ids(ids) is ids
+    assert ids.packed.tolist() == given and ids.packed.itemsize == 4
+    step = Step(prompt_ids=given, response_ids=[1])
+    given.append(5)
+    assert step.prompt_ids == [0, 7, 2**31 - 1], "what was submitted stays as it was"
+    assert checked(Step, step.model_dump()) == step

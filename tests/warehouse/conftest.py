@@ -5,29 +5,28 @@ from __future__ import annotations
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from threading import RLock
 from typing import Any
 
-import boto3
-import moto.s3.responses
 import orjson
 import pyarrow as pa
 import pytest
-from moto.server import ThreadedMotoServer
+from tests.stores import Endpoint, Place
+from tests.stores.fixtures import faulty, localbucket_endpoint, moto_endpoint, store
 
 from stepwell.exchange import Request, Response, request_entry, response_entry
 from stepwell.sdk.records import Feedback, Step, Trajectory
 from stepwell.spool import Entry, Record, Spool
 from stepwell.warehouse import Ingest, Warehouse
-from stepwell.warehouse._link import Linker
+from stepwell.warehouse._link import Linked, Linker
 from stepwell.warehouse._parse import Parsed, parse_record
-from stepwell.warehouse._rows import step_rows
+from stepwell.warehouse._payloads import PayloadMemory
+from stepwell.warehouse._rows import payload_rows, rows_of, step_rows
+from stepwell.warehouse._schema import COMMITS
 from stepwell.warehouse._trajectories import Memories
 
-KEYS = {"aws_access_key_id": "test", "aws_secret_access_key": "test", "aws_region": "us-east-1"}
+__all__ = ["faulty", "localbucket_endpoint", "moto_endpoint", "store"]
 
 
 class Feed:
@@ -124,17 +123,6 @@ def user(text: str) -> dict[str, Any]:
     return {"role": "user", "content": text}
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a warehouse is."""
-
-    uri: str
-    options: Mapping[str, str] = field(default_factory=dict)
-
-    def open(self, **more: Any) -> Warehouse:
-        return Warehouse.open(self.uri, storage_options=self.options, **more)
-
-
 @pytest.fixture
 def spools(tmp_path: Path) -> Path:
     """The folder of spools."""
@@ -178,37 +166,10 @@ def local(_template: Path, tmp_path: Path) -> Place:
     return Place(str(root))
 
 
-@pytest.fixture(scope="session")
-def s3_endpoint() -> Iterator[str]:
-    """moto's S3 on a free port. It checks a condition and writes without a lock in between; real stores do not."""
-    original = moto.s3.responses.S3Response.put_object
-    lock = RLock()
-
-    def put_object(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with lock:
-            return original(self, *args, **kwargs)
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(moto.s3.responses.S3Response, "put_object", put_object)
-        server.start()
-        host, port = server.get_host_and_port()
-        yield f"http://{host}:{port}"
-        server.stop()
-
-
 @pytest.fixture
-def s3(s3_endpoint: str) -> Place:
+def s3(moto_endpoint: Endpoint) -> Place:
     """An empty bucket of its own."""
-    bucket = f"bucket-{uuid.uuid4().hex[:12]}"
-    boto3.client(
-        "s3",
-        endpoint_url=s3_endpoint,
-        region_name="us-east-1",
-        aws_access_key_id="test",
-        aws_secret_access_key="test",
-    ).create_bucket(Bucket=bucket)
-    return Place(f"s3://{bucket}/warehouse", {"aws_endpoint": s3_endpoint, "allow_http": "true", **KEYS})
+    return moto_endpoint.place()
 
 
 @pytest.fixture(params=["local", "s3"])
@@ -256,16 +217,36 @@ def reply() -> Callable[..., bytes]:
 
 
 @pytest.fixture(scope="session")
-def linked() -> Callable[[Sequence[Step]], pa.Table]:
-    """Steps in the order they arrive, linked and encoded as ingest does: the rows as they are stored."""
+def placed() -> Callable[[Sequence[Step]], list[Linked]]:
+    """Steps in the order they arrive, linked and encoded as ingest does."""
 
-    def store(steps: Sequence[Step]) -> pa.Table:
+    def place(steps: Sequence[Step]) -> list[Linked]:
         parsed = Parsed()
         for number, step in enumerate(steps, 1):
             body = step.model_dump_json(exclude_none=True).encode()
             parse_record(Record(number, f"r{number}", "step", None, 0, b"", body), "p", lambda _: None, parsed)
         assert not parsed.quarantined
         linker = Linker(Memories(1 << 30))
-        return step_rows([linker.place(draft) for draft in parsed.drafts], 1)
+        return [linker.place(draft) for draft in parsed.drafts]
+
+    return place
+
+
+@pytest.fixture(scope="session")
+def linked(placed: Callable[[Sequence[Step]], list[Linked]]) -> Callable[[Sequence[Step]], pa.Table]:
+    """The same as rows, as they are stored."""
+    return lambda steps: step_rows(placed(steps))
+
+
+@pytest.fixture
+def put(warehouse: Warehouse, placed: Callable[[Sequence[Step]], list[Linked]]) -> Callable[[Sequence[Step]], None]:
+    """Steps, and the payloads they need, straight into the tables as one commit of producer `p`. Once per test."""
+
+    def store(steps: Sequence[Step]) -> None:
+        made, tables, marks = placed(steps), warehouse.tables, {"p": len(steps)}
+        tables["payloads"].commit(payload_rows(made, PayloadMemory()), marks)
+        tables["steps"].commit(step_rows(made), marks)
+        row = {"commit_id": "1.p", "commit": 1, "after": 0, "sequence": len(steps), "producer": "p"}
+        tables["commits"].commit(rows_of(COMMITS, [row]), marks)
 
     return store

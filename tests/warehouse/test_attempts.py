@@ -12,6 +12,7 @@ import pytest
 from stepwell.exchange import End, Request, Response, request_entry, response_entry
 from stepwell.warehouse import Ingest, Warehouse
 from stepwell.warehouse._attempts import Attempt, Calls, Finding
+from stepwell.warehouse._ledger import LedgerTable
 from stepwell.warehouse._link import INFERRED
 
 
@@ -257,11 +258,14 @@ def test_findings_survive_a_round_that_died_between_steps_and_events(
     second = agent.call(user("q"))
     worker = Ingest(local.open(), spools)
 
-    def die(*_: Any) -> None:
-        raise KeyboardInterrupt
+    real = LedgerTable.commit
 
-    put = Ingest._put
-    monkeypatch.setattr(Ingest, "_put", lambda self, name, *rest: die() if name == "events" else put(self, name, *rest))
+    def commit(self: LedgerTable, *args: Any) -> None:
+        if self.spec.name == "events":
+            raise KeyboardInterrupt
+        real(self, *args)
+
+    monkeypatch.setattr(LedgerTable, "commit", commit)
     with pytest.raises(KeyboardInterrupt):
         worker.run_once()
     monkeypatch.undo()
@@ -278,7 +282,7 @@ def test_a_dataset_leaves_superseded_attempts_out(agent: Agent, steps: Rows, war
     steps()
     warehouse.datasets.create("all", "true")
     assert warehouse.datasets.read("all")["step_id"].to_pylist() == [second]
-    read = warehouse.steps(columns=["step_id", "trainable", "untrainable_reason"]).to_pylist()
+    read = warehouse.steps(columns=["step_id", "trainable", "untrainable_reason"]).read_all().to_pylist()
     assert {row["step_id"]: row["trainable"] for row in read} == {first: False, second: True}
     counted = warehouse.query("SELECT steps, trainable_steps FROM trajectories").to_pylist()
     assert counted == [{"steps": 2, "trainable_steps": 1}]

@@ -192,7 +192,9 @@ def test_a_parent_that_arrives_late_is_linked(
     stepwise()
     warehouse = local.open()
     assert rows_of(warehouse)[orphan]["parent_id"] == late
-    assert warehouse.steps(f"step_id = '{orphan}'", columns=["parent_id"]).to_pylist() == [{"parent_id": late}]
+    assert warehouse.steps(f"step_id = '{orphan}'", columns=["parent_id"]).read_all().to_pylist() == [
+        {"parent_id": late}
+    ]
     assert rows_of(warehouse)[orphan]["untrainable_reason"].startswith(INCOMPLETE), "the prompt was stored as it was"
     events = warehouse.query("SELECT event_id, kind, target_id, text FROM events").to_pylist()
     assert [(row["kind"], row["target_id"], row["text"]) for row in events] == [("parent.late", orphan, late)]

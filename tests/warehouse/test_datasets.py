@@ -15,7 +15,8 @@ import pytest
 
 from stepwell.errors import InvalidRecord, StoreError
 from stepwell.warehouse import BadQuery, Ingest, Warehouse
-from stepwell.warehouse._datasets import Dataset, _fingerprint
+from stepwell.warehouse._frozen import fingerprint
+from stepwell.warehouse._registry import Dataset
 from stepwell.warehouse._schema import STEPS
 
 
@@ -49,7 +50,10 @@ def test_versions_count_up_by_name(filled: Warehouse) -> None:
     assert filled.datasets.get("math") == made[3]
     assert filled.datasets.get("math", 2) == made[1]
     first = made[0]
-    assert (first.steps, first.note, first.at_commit, first.filter) == (8, "math!", 1, "trainable AND split = 'train'")
+    assert (first.steps, first.note, first.at_commit, first.filter) == (
+        *(8, "math!", 1),
+        "trainable AND split = 'train' AND NOT side",
+    )
     listed = filled.query("SELECT name, version, fingerprint FROM datasets ORDER BY name, version").to_pylist()
     assert listed[0] == {"name": "code", "version": 1, "fingerprint": made[2].fingerprint}
 
@@ -123,27 +127,36 @@ def test_the_same_bytes_after_everything(anywhere: Any, feed: Any, spools: Path,
     again = later.datasets.read("d", 1)
     assert again.equals(before)
     assert later.datasets.get("d", 1) == made
-    assert _fingerprint(later.datasets.rows(made), later.datasets.peers("d", 1)) == made.fingerprint
+    assert fingerprint(later.datasets.rows(made), later.datasets.peers("d", 1)) == made.fingerprint
     assert later.datasets.create("d", '"commit" = 1').fingerprint == made.fingerprint, "the same values, frozen again"
 
 
 def test_the_fingerprint_is_of_every_value(filled: Warehouse) -> None:
     rows = filled.datasets.rows(filled.datasets.create("d"))
     peers = filled.datasets.peers("d")
-    original = _fingerprint(rows, peers)
+    original = fingerprint(rows, peers)
     assert original == filled.datasets.get("d").fingerprint
-    assert _fingerprint(rows.take(pa.array([1, 0, *range(2, 8)])), peers) != original, "order counts"
-    assert _fingerprint(rows.slice(1), peers) != original
+    assert fingerprint(rows.take(pa.array([1, 0, *range(2, 8)])), peers) != original, "order counts"
+    assert fingerprint(rows.slice(1), peers) != original
     for name in rows.column_names:
         values = rows[name].to_pylist()
-        other = [1.5 if pa.types.is_floating(rows.schema.field(name).type) else 7 if name == "policy_version" else "x"]
-        changed = pa.array([*other, *values[1:]], rows.schema.field(name).type)
-        assert _fingerprint(rows.set_column(rows.column_names.index(name), name, changed), peers) != original, name
+        kind = rows.schema.field(name).type
+        other = (
+            1.5
+            if pa.types.is_floating(kind)
+            else 7
+            if pa.types.is_integer(kind)
+            else ["x"]
+            if pa.types.is_list(kind)
+            else "x"
+        )
+        changed = pa.array([other, *values[1:]], kind)
+        assert fingerprint(rows.set_column(rows.column_names.index(name), name, changed), peers) != original, name
     nothing = pa.array([None, *rows["prompt_id"].to_pylist()[1:]], pa.string())
     empty = pa.array(["", *rows["prompt_id"].to_pylist()[1:]], pa.string())
     place = rows.column_names.index("prompt_id")
     without, blank = (rows.set_column(place, "prompt_id", column) for column in (nothing, empty))
-    assert _fingerprint(without, peers) != _fingerprint(blank, peers)
+    assert fingerprint(without, peers) != fingerprint(blank, peers)
 
 
 def test_the_groups_other_rewards_are_frozen_beside_the_selected_steps(
@@ -287,3 +300,161 @@ def test_rows_without_a_registry_entry_belong_to_no_dataset(filled: Warehouse, m
     assert filled.datasets.list() == []
     assert filled.query("SELECT * FROM dataset_rows").num_rows == 0
     assert filled.datasets.create("d").version == 1
+
+
+def test_labels_and_rewards_are_frozen(filled: Warehouse, feed: Any, restarted: Any) -> None:
+    feed.feedback(step_id="g1a-0.0", label="good")
+    feed.feedback(trajectory_id="g1a", label="solved")
+    restarted()
+    filled.datasets.create("d", "trajectory_id = 'g1a'")
+    feed.feedback(step_id="g1a-0.0", retract="label")
+    feed.feedback(trajectory_id="g1a", retract="reward")
+    restarted()
+    filled.datasets.create("d", "trajectory_id = 'g1a'")
+    names = ["labels", "trajectory_labels", "trajectory_reward"]
+    read = [filled.datasets.read("d", version).select(names).to_pylist() for version in (1, 2)]
+    assert [tuple(row.values()) for row in read[0]] == [(["good"], ["solved"], 1.0), ([], ["solved"], 1.0)]
+    assert [tuple(row.values()) for row in read[1]] == [([], ["solved"], None), ([], ["solved"], None)]
+    [first, second] = filled.datasets.diff("d@1", "d").to_pylist()
+    assert (first["step_id"], first["change"], first["columns"]) == (
+        "g1a-0.0",
+        "changed",
+        ["trajectory_reward", "labels"],
+    )
+    assert (second["columns"], second["trajectory_reward_before"]) == (["trajectory_reward"], 1.0)
+    assert filled.datasets.diff("d@2", "d").num_rows == 0
+
+
+def test_a_dataset_of_an_earlier_version(filled: Warehouse, feed: Any, restarted: Any) -> None:
+    """As if it had been made then."""
+    then = filled.datasets.create("d")
+    feed.feedback(trajectory_id="g1a", reward=-5.0)
+    feed.step(trajectory_id="g1a", prompt_ids=[1], response_ids=[2])
+    restarted()
+    assert filled.datasets.create("d", at=1).fingerprint == then.fingerprint
+    assert filled.datasets.create("d", at="d@1").fingerprint == then.fingerprint
+    assert filled.datasets.create("d").fingerprint != then.fingerprint
+    assert [item.at_commit for item in filled.datasets.list()] == [1, 1, 1, 2]
+    with pytest.raises(InvalidRecord, match="there is no commit 9"):
+        filled.datasets.create("d", at=9)
+
+
+def test_side_calls_are_left_out_unless_asked_for(filled: Warehouse, feed: Any, restarted: Any) -> None:
+    feed.step(step_id="title", trajectory_id="g1a", prompt_ids=[1], response_ids=[2], metadata={"tags": ["side"]})
+    restarted()
+    assert filled.datasets.create("d").steps == 8
+    assert filled.datasets.create("d", "trainable").steps == 9
+
+
+def test_where_a_dataset_comes_from(filled: Warehouse, feed: Any, restarted: Any) -> None:
+    base = filled.datasets.create("base", note="all")
+    named = "step_id IN (SELECT step_id FROM dataset_rows WHERE name = 'base' AND version = 1)"
+    filled.datasets.create("d", f"{named} AND trajectory_reward > 0 -- the best")
+    found = filled.datasets.lineage("d")
+    expected = {
+        "dataset": "d@1",
+        "at_commit": 1,
+        "filter": f"{named} AND trajectory_reward > 0 -- the best",
+        "steps": 4,
+        "trajectories": 2,
+        "groups": 2,
+        "policy_versions": [1],
+        "models": ["m"],
+        "sources": ["engine"],
+        "datasets": ["base@1"],
+    }
+    assert expected.items() <= found.items()
+    assert "columns" not in found
+    filled.datasets.create("base")
+    filled.datasets.create("e", "step_id IN (SELECT step_id FROM dataset_rows WHERE name = 'base')", at="d@1")
+    assert filled.datasets.lineage("e")["datasets"] == ["base", "d@1"], "of several versions none is named"
+    assert filled.datasets.lineage("base", base.version)["datasets"] == []
+
+
+def test_deleting(filled: Warehouse) -> None:
+    for _ in range(3):
+        filled.datasets.create("d")
+    kept = filled.datasets.read("d", 3)
+    filled.datasets.delete("d", 1)
+    filled.datasets.delete("d", 2)
+    assert [item.label for item in filled.datasets.list()] == ["d@3"]
+    with pytest.raises(StoreError, match="there is no dataset d@1"):
+        filled.datasets.delete("d", 1)
+    for view in ("datasets", "dataset_rows"):
+        assert set(filled.query(f"SELECT version FROM {view}")["version"].to_pylist()) == {3}
+    rows = filled.tables["dataset_rows"]
+    rows.refresh()
+    assert rows.dataset.count_rows("step_id IS NOT NULL") == 8
+    assert filled.datasets.read("d").equals(kept)
+    filled.datasets.delete("d", 3)
+    assert filled.datasets.create("d").version == 4, "a name with its number means one thing for ever"
+
+
+def tags(warehouse: Warehouse) -> list[set[str]]:
+    warehouse.refresh()
+    return [set(warehouse.tables[name].dataset.tags.list()) for name in ("payloads", "steps", "events")]
+
+
+def test_pins(filled: Warehouse) -> None:
+    filled.datasets.create("d")
+    assert tags(filled) == [set()] * 3, "no tag unless it is asked for"
+    made = filled.datasets.create("d", pin=True)
+    assert made.pinned
+    assert tags(filled) == [{"stepwell-d-v2"}] * 3
+    filled.maintain(keep=timedelta(0))
+    steps = filled.tables["steps"].dataset
+    assert steps.checkout_version("stepwell-d-v2").count_rows("ledger IS NULL") == 8
+    assert filled.datasets.read("d", 2).num_rows == 8
+    with pytest.raises(StoreError, match="d@2 is pinned"):
+        filled.datasets.delete("d", 2)
+    assert tags(filled) == [{"stepwell-d-v2"}] * 3
+    filled.datasets.delete("d", 2, force=True)
+    assert tags(filled) == [set()] * 3
+
+
+def test_pins_are_those_of_the_number_that_is_given(
+    filled: Warehouse, local: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process takes the number after the tags were made."""
+    from stepwell.warehouse import _datasets
+    from stepwell.warehouse._pins import pin as real
+
+    other, asked = local.open(), list[Dataset]()
+
+    def meanwhile(tables: Any, entry: Dataset) -> None:
+        real(tables, entry)
+        if not asked:
+            asked.append(other.datasets.create("d"))
+
+    monkeypatch.setattr(_datasets, "pin_tables", meanwhile)
+    assert filled.datasets.create("d", pin=True).version == 2
+    assert tags(filled) == [{"stepwell-d-v2"}] * 3
+
+
+def test_columns_that_come_later_change_nothing(filled: Warehouse) -> None:
+    filled.datasets.create("d")
+    before = filled.datasets.read("d")
+    steps = filled.tables["steps"]
+    steps.refresh()
+    steps.dataset.add_columns({"later": "'x'"})
+    assert filled.datasets.read("d").equals(before)
+    assert "later" in filled.steps().schema.names
+
+
+def test_streaming(filled: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    from stepwell.warehouse import _stream
+
+    filled.datasets.create("d")
+    whole, steps = filled.datasets.read("d"), filled.steps().read_all()
+    monkeypatch.setattr(_stream, "_STEPS", 3)
+    with filled.datasets.stream("d") as batches:
+        assert [batch.num_rows for batch in batches] == [3, 3, 2]
+    assert filled.datasets.read("d").equals(whole)
+    assert filled.steps().read_all().equals(steps)
+    monkeypatch.setattr(_stream, "_TRAJECTORIES", 1)
+    with filled.datasets.stream("d", verify=False) as batches:
+        assert [batch.num_rows for batch in batches] == [2, 2, 2, 2]
+    monkeypatch.setattr(_stream, "_PROMPT_IDS", 31)
+    with filled.steps(columns=["prompt_ids"]) as batches:
+        assert [batch.num_rows for batch in batches] == [1] * 8
+    assert filled.steps().read_all().equals(steps)

@@ -7,13 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import orjson
-import pyarrow as pa
 import pytest
 
 from stepwell.warehouse import Warehouse
 from stepwell.warehouse._attempts import Finding
 from stepwell.warehouse._continues import Warmed
-from stepwell.warehouse._found import context_row, warmed_from, with_findings
+from stepwell.warehouse._found import context_row, warmed_from
 from stepwell.warehouse._rows import Origin
 
 ORIGIN = Origin("p", 7, datetime(2026, 1, 2, tzinfo=UTC))
@@ -48,15 +47,7 @@ def failed_and_tried_again(feed: Any, ingest: Callable[[], int], warehouse: Ware
 def test_steps_read_whole_say_what_the_view_says(failed_and_tried_again: Warehouse) -> None:
     columns = ["step_id", "parent_id", "trainable", "untrainable_reason"]
     shown = failed_and_tried_again.query(f"SELECT {', '.join(columns)} FROM steps ORDER BY step_id").to_pylist()
-    read = failed_and_tried_again.steps(columns=columns).sort_by("step_id").to_pylist()
+    read = failed_and_tried_again.steps(columns=columns).read_all().sort_by("step_id").to_pylist()
     assert read == shown
     assert [row["trainable"] for row in read] == [False, True]
     assert read[0]["untrainable_reason"] == "the client used another attempt of this call: z.0"
-
-
-def test_tables_without_such_columns_are_left_alone(failed_and_tried_again: Warehouse) -> None:
-    events = failed_and_tried_again.tables["events"].dataset
-    steps = pa.table({"step_id": ["x.0"]})
-    assert with_findings(steps, events) is steps
-    untouched = pa.table({"step_id": ["z.0", "unknown"], "trainable": [True, False]})
-    assert with_findings(untouched, events).equals(untouched)

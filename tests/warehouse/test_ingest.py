@@ -15,7 +15,8 @@ import pytest
 from stepwell.errors import SpoolError, StoreError
 from stepwell.spool import SpoolReader, read_cursor
 from stepwell.warehouse import Ingest, Warehouse
-from stepwell.warehouse import _ingest as ingest_module
+from stepwell.warehouse import _intake as intake_module
+from stepwell.warehouse import _round as round_module
 
 
 def user(text: str) -> dict[str, Any]:
@@ -60,8 +61,9 @@ def test_rows_say_where_they_come_from(feed: Any, ingest: Any, warehouse: Wareho
         {"step_id": "a", "producer": feed.producer, "sequence": 1, "commit": 1},
         {"step_id": "b", "producer": feed.producer, "sequence": 2, "commit": 2},
     ]
-    marks = warehouse.tables["commits"].dataset.to_table(columns=["marks"], filter="ledger IS NULL")["marks"]
-    assert [json.loads(text) for text in marks.to_pylist()] == [{feed.producer: 1}, {feed.producer: 2}]
+    columns = ["commit", "producer", "after", "sequence"]
+    commits = warehouse.tables["commits"].dataset.to_table(columns=columns, filter="ledger IS NULL").to_pylist()
+    assert sorted(tuple(row.values()) for row in commits) == [(1, feed.producer, 0, 1), (2, feed.producer, 1, 2)]
 
 
 @pytest.mark.parametrize("between", ["same round", "later round", "after a restart"])
@@ -153,7 +155,7 @@ def test_a_cursor_that_cannot_be_written_is_only_a_warning(
 def test_a_round_is_limited_and_fair(
     new_feed: Any, warehouse: Warehouse, spools: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ingest_module, "ROUND_RECORDS", 10)
+    monkeypatch.setattr(intake_module, "MAX_RECORDS", 10)
     busy, quiet = new_feed("busy"), new_feed("quiet")
     for number in range(35):
         busy.step(step_id=f"busy{number}")
@@ -172,7 +174,7 @@ def test_a_round_is_limited_and_fair(
 def test_a_round_is_limited_in_bytes(
     new_feed: Any, warehouse: Warehouse, spools: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ingest_module, "ROUND_BYTES", 50_000)
+    monkeypatch.setattr(intake_module, "MAX_BYTES", 50_000)
     for name in ("a", "b"):
         feed = new_feed(name)
         for _ in range(10):
@@ -188,7 +190,7 @@ def test_a_round_is_limited_in_bytes(
 def test_answers_find_requests_of_earlier_rounds(
     feed: Any, reply: Any, warehouse: Warehouse, ingest: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ingest_module, "ROUND_RECORDS", 1)
+    monkeypatch.setattr(intake_module, "MAX_RECORDS", 1)
     exchanges = [feed.request([user(f"q{n}")]) for n in range(3)]
     for exchange in reversed(exchanges):
         feed.answer(exchange, reply(exchange, [1], [("a", [2])]))
@@ -210,7 +212,7 @@ def test_a_damaged_spool_does_not_stop_the_others(
 def test_a_spool_that_fails_in_the_middle_is_taken_later_and_once(
     new_feed: Any, reply: Any, ingest: Any, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ingest_module, "ROUND_RECORDS", 3)
+    monkeypatch.setattr(intake_module, "MAX_RECORDS", 3)
     feed = new_feed("shaky")
     waiting = feed.request([user("a")])
     made = [feed.exchange([user("b")])]
@@ -244,7 +246,7 @@ def test_a_store_that_fails_while_reading_back_is_a_store_error(
 
     feed.step(step_id="b", trajectory_id="t")
     with monkeypatch.context() as patch:
-        patch.setattr(ingest_module, "existing", fail)
+        patch.setattr(round_module, "matching", fail)
         with pytest.raises(StoreError, match="connection reset"):
             worker.run_once()
     assert worker.run_once() == 1

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepwell.exchange.canonical import following_key, prefix_keys
-from stepwell.warehouse._keys import Rest, asked_key, keys_of
+from stepwell.warehouse._keys import Rest, answered, asked_key, begun, goes_on_from, gone_on, keys_of
 
 
 def message(role: str, text: str) -> dict[str, Any]:
@@ -91,3 +91,16 @@ def test_what_is_asked() -> None:
     others = [("d", "n", b"null"), ("d", "m", b"[]"), ("d", None, b"null"), ("e", "m", b"null"), (None, "m", b"null")]
     assert len({asked, *(asked_key(keys, *other) for other in others)}) == 6
     assert asked_key(keys_of([], None), "d", "m", b"null") is None
+
+
+@settings(max_examples=200, deadline=None)
+@given(talks, st.integers(0, 6), st.sampled_from([None, ANSWER]), st.sampled_from([None, "m"]), st.booleans())
+def test_a_prompt_that_goes_on_has_the_keys_of_the_whole(
+    talk: list[dict[str, Any]], cut: int, answer: dict[str, Any] | None, model: str | None, missing: bool
+) -> None:
+    before = "response:1" if missing else None
+    start = begun(talk[:cut], model, before)
+    assert goes_on_from(start, model) == (start.opened and not missing)
+    if start.opened:
+        assert answered(gone_on(start, talk[cut:]), answer) == keys_of(talk, answer, model, before)
+    assert not goes_on_from(start, "another model")

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import lance
 import pyarrow as pa
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from tests.stores import FaultyStore
 
 from stepwell.errors import CommitConflict, StoreError
-from stepwell.warehouse._ledger import LEDGER_KEY, LedgerTable
-from stepwell.warehouse._schema import COMMITS, SCHEMA_VERSION, TableSpec
+from stepwell.warehouse._ledger import LedgerTable
+from stepwell.warehouse._schema import COMMITS
+from stepwell.warehouse._table import LEDGER_KEY
 
 
 def rows(*numbers: int) -> pa.Table:
@@ -127,27 +134,6 @@ def test_a_lost_ledger_is_named(local: Any, attempt: str) -> None:
         table.commit(rows(1), {"p": 1}) if attempt == "commit" else table.marks()
 
 
-def test_a_newer_schema_is_refused(tmp_path: Any) -> None:
-    newer = COMMITS.schema.with_metadata({"stepwell:schema": str(SCHEMA_VERSION + 1)})
-    lance.write_dataset(
-        pa.Table.from_pylist([{"commit_id": LEDGER_KEY, "ledger": "{}"}], schema=newer), tmp_path / "commits.lance"
-    )
-    with pytest.raises(StoreError, match=f"has schema {SCHEMA_VERSION + 1}.*upgrade Stepwell"):
-        LedgerTable(COMMITS, str(tmp_path))
-
-
-def test_a_missing_table_is_made_only_when_asked(tmp_path: Any) -> None:
-    with pytest.raises(StoreError, match="there is no table"):
-        LedgerTable(COMMITS, str(tmp_path), create=False)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_unreadable_table_is_a_store_error(tmp_path: Any) -> None:
-    (tmp_path / "commits.lance").write_bytes(b"not a folder")
-    with pytest.raises(StoreError, match=r"commits\.lance"):
-        LedgerTable(COMMITS, str(tmp_path))
-
-
 def test_a_failing_store_is_no_conflict(local: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The word in a path or a message does not make it one: a conflict is retried at once, a failure is not."""
     table = open_table(local)
@@ -161,19 +147,162 @@ def test_a_failing_store_is_no_conflict(local: Any, monkeypatch: pytest.MonkeyPa
     assert not isinstance(caught.value, CommitConflict)
 
 
-def test_columns_that_came_later_are_added_to_an_older_table(local: Any) -> None:
-    """By whoever may write; who only reads leaves the table as it is."""
-    older = pa.schema(
-        [field for field in COMMITS.schema if field.name != "created_at"], metadata=COMMITS.schema.metadata
-    )
-    root = f"{local.uri}/older"
-    LedgerTable(TableSpec("commits", "commit_id", older), root).commit(
-        pa.Table.from_pylist([{"commit_id": "1", "commit": 1}], schema=older), {"p": 1}
-    )
-    assert "created_at" not in LedgerTable(COMMITS, root, create=False).dataset.schema.names
-    table = LedgerTable(COMMITS, root)
-    table.commit(rows(2), {"p": 2})
-    assert held(table) == [1, 2]
+def test_what_was_written_before_is_committed_later(anywhere: Any) -> None:
+    """By another process, which knows only what describes it; and nothing shows before."""
+    writer, committer = open_table(anywhere), open_table(anywhere)
+    fragments = [one for number in (1, 2) for one in writer.write(rows(number))]
+    assert held(committer) == []
+    committer.commit(fragments, {"p": 2}, 7)
+    assert held(committer) == [1, 2]
+    assert (committer.marks(), committer.number()) == ({"p": 2}, 7)
+    reader = open_table(anywhere)
+    assert (reader.marks(), reader.number()) == ({"p": 2}, 7)
+
+
+def test_a_commit_without_rows_raises_the_marks(local: Any) -> None:
+    table = open_table(local)
+    table.commit(rows(), {"p": 1})
+    table.commit([], {"p": 2})
+    assert held(table) == []
     assert table.marks() == {"p": 2}
-    assert table.dataset.to_table(filter="commit_id = '1'")["created_at"].to_pylist() == [None]
-    assert LedgerTable(COMMITS, root).dataset.version == table.dataset.version, "once"
+
+
+def test_the_count_never_goes_back(local: Any) -> None:
+    table = open_table(local)
+    table.commit(rows(1), {}, 5)
+    table.commit(rows(2), {})
+    assert table.number() == 5
+
+
+def test_marks_are_a_copy(local: Any) -> None:
+    table = open_table(local)
+    table.commit(rows(1), {"p": 1})
+    table.marks()["p"] = 99
+    assert table.marks() == {"p": 1}
+
+
+def test_what_others_committed_is_seen_after_a_look(local: Any) -> None:
+    one, other = open_table(local), open_table(local)
+    one.commit(rows(1), {"p": 1}, 1)
+    assert (other.marks(), other.number()) == ({}, 0)
+    other.refresh()
+    assert (other.marks(), other.number()) == ({"p": 1}, 1)
+
+
+@pytest.mark.parametrize("between", ["index", "compaction", "columns", "delete"])
+def test_work_of_another_kind_in_between_keeps_ledger_and_rows(local: Any, between: str) -> None:
+    """The table knows by itself where it put its ledger row: until somebody else has touched it."""
+    table, other = open_table(local), open_table(local)
+    for number in range(1, 4):
+        table.commit(rows(number), {"p": number}, number)
+    other.refresh()
+    match between:
+        case "index":
+            other.dataset.create_scalar_index("commit", "BTREE")
+        case "compaction":
+            other.dataset.optimize.compact_files(compaction_mode="try_binary_copy")
+        case "columns":
+            other.dataset.add_columns(pa.field("later", pa.int64()))
+        case _:
+            other.dataset.delete("commit = 2")
+    gone = {2} if between == "delete" else set()
+    for number in range(4, 7):
+        try:
+            table.commit(rows(number), {"p": number}, number)
+        except CommitConflict:
+            table.refresh()
+            table.commit(rows(number), {"p": number}, number)
+    assert held(table) == sorted({1, 2, 3, 4, 5, 6} - gone)
+    assert (open_table(local).marks(), open_table(local).number()) == ({"p": 6}, 6)
+
+
+def test_a_commit_from_before_a_compaction_takes_no_rows_with_it(local: Any) -> None:
+    """The ledger row now shares a fragment with data: removing that one would remove them, too."""
+    table, other = open_table(local), open_table(local)
+    for number in range(1, 6):
+        table.commit(rows(number), {"p": number})
+    other.refresh()
+    other.dataset.optimize.compact_files(compaction_mode="try_binary_copy")
+    with pytest.raises(CommitConflict):
+        table.commit(rows(6), {"p": 6})
+    table.refresh()
+    for number in (6, 7):
+        table.commit(rows(number), {"p": number})
+    assert held(table) == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_commit_whose_answer_was_lost_landed_once(faulty: FaultyStore) -> None:
+    """The store did it and timed out; Lance asks again, and meets its own commit."""
+    table = open_table(faulty.place())
+    rule = faulty.faults.add("lost", methods=("PUT",), path="_versions", times=1)
+    with suppress(StoreError):  # whether it says so or not
+        table.commit(rows(1), {"p": 1}, 1)
+    assert rule.hits == 1
+    assert held(table) == [1]
+    assert table.marks() == {"p": 1}
+
+
+def test_a_commit_is_few_requests(faulty: FaultyStore) -> None:
+    """The ledger's fragment, a look for newer versions, the transaction, the version: each is 25 ms away."""
+    table = open_table(faulty.place())
+    table.commit(rows(1), {"p": 1})
+    fragments = table.write(rows(2))
+    faulty.seen.clear()
+    table.commit(fragments, {"p": 2})
+    table.marks()
+    table.refresh()
+    table.marks()
+    assert len(faulty.seen) <= 4 + 1, [f"{one.method} {one.path}" for one in faulty.seen]
+
+
+def test_a_full_store_is_a_store_error(faulty: FaultyStore) -> None:
+    table = open_table(faulty.place(client_max_retries="1", client_retry_timeout="3"))
+    rule = faulty.faults.full()
+    with pytest.raises(StoreError, match=r"commits\.lance"):
+        table.write(rows(1))
+    with pytest.raises(StoreError, match=r"commits\.lance"):
+        table.commit([], {"p": 1})
+    faulty.faults.remove(rule)
+    table.refresh()
+    table.commit(rows(1), {"p": 1})
+    assert held(table) == [1]
+
+
+class Ledger(RuleBasedStateMachine):
+    """Several processes with views of different age, each committing the next record: whatever lands, lands once and in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = TemporaryDirectory()
+        self.tables = [LedgerTable(COMMITS, self.folder.name) for _ in range(3)]
+        self.landed: list[int] = []
+
+    def teardown(self) -> None:
+        self.folder.cleanup()
+
+    @rule(who=st.integers(0, 2), fresh=st.booleans())
+    def commit(self, who: int, fresh: bool) -> None:
+        table = self.tables[who]
+        if fresh:
+            table.refresh()
+        number = table.marks().get("p", 0) + 1
+        try:
+            table.commit(rows(number), {"p": number}, number)
+        except CommitConflict:
+            assert number <= len(self.landed) or not fresh
+        else:
+            self.landed.append(number)
+
+    @rule(who=st.integers(0, 2))
+    def compact(self, who: int) -> None:
+        self.tables[who].refresh()
+        self.tables[who].dataset.optimize.compact_files(compaction_mode="try_binary_copy")
+
+    @invariant()
+    def each_once(self) -> None:
+        assert self.landed == list(range(1, len(self.landed) + 1))
+        assert held(LedgerTable(COMMITS, self.folder.name)) == self.landed
+
+
+TestLedger = Ledger.TestCase
+TestLedger.settings = settings(max_examples=8, stateful_step_count=12, deadline=None)

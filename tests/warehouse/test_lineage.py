@@ -145,7 +145,8 @@ def test_old_thoughts_that_are_cut_off_break_the_tokens_and_not_the_lineage(
     second = feed.exchange([user("q"), said("4"), user("r")], "5", "t", ids=(later, [9]))
     assert steps()[second]["parent_id"] == first
     whole = {
-        row["step_id"]: row for row in warehouse.steps(columns=["step_id", "prompt_ids", "response_ids"]).to_pylist()
+        row["step_id"]: row
+        for row in warehouse.steps(columns=["step_id", "prompt_ids", "response_ids"]).read_all().to_pylist()
     }
     assert (whole[first]["prompt_ids"], whole[first]["response_ids"]) == (prompt, sampled)
     assert (whole[second]["prompt_ids"], whole[second]["response_ids"]) == (later, [9])

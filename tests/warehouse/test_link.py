@@ -159,6 +159,22 @@ def test_a_trajectory_read_again_from_the_start_is_the_same(feed: Any, linked: A
     assert once.equals(twice)
 
 
+def test_messages_that_steps_share_are_held_once() -> None:
+    """Also where a message in the middle is another one."""
+    memories, parsed = Memories(1 << 30), Parsed()
+    talk = [user("q"), said("a"), user("r"), said("a"), user("s")]
+    for number, messages in enumerate((talk[:1], talk[:3], [*talk[:2], user("other"), *talk[3:]]), 1):
+        step = Step(step_id=str(number), trajectory_id="t", messages=messages, response=said("a"))
+        body = step.model_dump_json().encode()
+        parse_record(Record(number, str(number), "step", None, 0, b"", body), "p", lambda _: None, parsed)
+    linker = Linker(memories)
+    drafts = [linker.place(draft).draft for draft in parsed.drafts]
+    bases = memories.get("t").bases
+    assert [base.conversation for base in bases] == [draft.conversation for draft in drafts]
+    second, third = bases[1].conversation, bases[2].conversation
+    assert [ours is theirs for ours, theirs in zip(second, third, strict=False)] == [True, True, False, True]
+
+
 def test_what_was_forgotten_is_not_known_any_more() -> None:
     """After a commit that failed: nothing may continue, or be a difference to, what was perhaps never stored."""
     talk = [user("q"), said("a"), user("r")]

@@ -16,7 +16,7 @@ from stepwell.spool import LOST, Entry
 from stepwell.warehouse import Warehouse
 from stepwell.warehouse import _draft as draft_module
 from stepwell.warehouse import _parse as parse_module
-from stepwell.warehouse._ledger import LEDGER_KEY
+from stepwell.warehouse._table import LEDGER_KEY
 
 
 def user(text: str) -> dict[str, Any]:

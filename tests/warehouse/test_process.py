@@ -18,9 +18,10 @@ from typing import Any
 
 import pytest
 
-from stepwell.errors import CommitConflict, SettingsError, StoreError
+from stepwell.errors import SettingsError, StoreError
 from stepwell.spool import ProcessLock
-from stepwell.warehouse import Ingest, IngestConfig, Warehouse, run_ingest
+from stepwell.warehouse import Ingest, IngestConfig, Warehouse, _process, run_ingest
+from stepwell.warehouse._commit_thread import CommitThread
 
 CONFIG = IngestConfig(interval=0.01, idle=0.01, drain=20)
 CHILD = """
@@ -29,7 +30,7 @@ from pathlib import Path
 from stepwell.warehouse import IngestConfig, run_ingest
 if __name__ == "__main__":
     data, warehouse = sys.argv[1:]
-    run_ingest(IngestConfig(interval=0, idle=0.005), data=Path(data), warehouse=warehouse, storage_options={},
+    run_ingest(IngestConfig(interval=0, idle=0.005, drain=120), data=Path(data), warehouse=warehouse, storage_options={},
                ready=lambda about: print(json.dumps(about), flush=True))
 """
 
@@ -94,7 +95,7 @@ def test_killed_at_random_moments(child: Any, feed: Any, local: Any) -> None:
         producer.join()
     process = child()
     process.terminate()
-    assert process.wait(60) == 0
+    assert process.wait(150) == 0
     warehouse = local.open(create=False)
     stored = warehouse.tables["steps"].dataset.to_table(columns=["step_id"], filter="ledger IS NULL")
     assert Counter(stored["step_id"].to_pylist()) == Counter(producer.made)
@@ -115,24 +116,10 @@ def run(tmp_path: Path, local: Any) -> Callable[..., None]:
             "ready": lambda _: None,
             "stop": threading.Event(),
         }
-        run_ingest(CONFIG, **{**options, **more})
+        config = more.pop("config", CONFIG)
+        run_ingest(config, **{**options, **more})
 
     return start
-
-
-def stop_after(rounds: int, monkeypatch: pytest.MonkeyPatch, stop: threading.Event) -> None:
-    """Stop at the end of the round of that number."""
-    real, seen = Ingest.run_once, []
-
-    def run_once(self: Ingest) -> int:
-        seen.append(1)
-        try:
-            return real(self)
-        finally:
-            if len(seen) >= rounds:
-                stop.set()
-
-    monkeypatch.setattr(Ingest, "run_once", run_once)
 
 
 def test_what_is_left_is_taken_in_before_it_ends(run: Any, feed: Any, warehouse: Warehouse) -> None:
@@ -178,29 +165,31 @@ def test_an_unreachable_store_is_a_settings_error(run: Any, tmp_path: Path) -> N
     lock.release()
 
 
-@pytest.mark.parametrize("error", [StoreError("the store failed"), CommitConflict("another committed")])
+@pytest.mark.parametrize("step", ["flush", "settle"])
 def test_a_failing_round_is_tried_again(
     run: Any,
     feed: Any,
     warehouse: Warehouse,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-    error: StoreError,
+    step: str,
 ) -> None:
-    stop, failures, real = threading.Event(), [error], Ingest._write
-    stop_after(2, monkeypatch, stop)
+    stop, failures, real = threading.Event(), [StoreError("the store failed")], getattr(Ingest, step)
 
-    def write(self: Ingest, *args: Any) -> None:
+    def fail_once(self: Ingest) -> Any:
         if failures:
             raise failures.pop()
-        real(self, *args)
+        if warehouse.marks():
+            stop.set()
+        return real(self)
 
-    monkeypatch.setattr(Ingest, "_write", write)
-    step = feed.exchange([user("q")])
+    monkeypatch.setattr(Ingest, step, fail_once)
+    made = feed.exchange([user("q")])
     with caplog.at_level(logging.WARNING):
         run(stop=stop)
-    assert str(error) in caplog.text
-    assert warehouse.query("SELECT step_id FROM steps")["step_id"].to_pylist() == [step]
+    assert "the store failed; the spools keep what comes" in caplog.text
+    warehouse.refresh()
+    assert warehouse.query("SELECT step_id FROM steps")["step_id"].to_pylist() == [made]
 
 
 def test_a_store_that_is_gone_at_the_end_is_said(
@@ -209,77 +198,85 @@ def test_a_store_that_is_gone_at_the_end_is_said(
     stop = threading.Event()
     stop.set()
 
-    def write(*_: Any) -> None:
+    def fail(_: Ingest) -> int:
         raise StoreError("the store failed")
 
-    monkeypatch.setattr(Ingest, "_write", write)
+    monkeypatch.setattr(Ingest, "flush", fail)
     feed.exchange([user("q")])
     with caplog.at_level(logging.WARNING):
         run(stop=stop)
     assert "comes at the next start" in caplog.text
 
 
-def test_tables_are_maintained_as_it_works(
-    run: Any, feed: Any, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+def test_what_a_killed_one_had_announced_does_not_keep_the_rest_from_being_taken_in(
+    run: Any, feed: Any, warehouse: Warehouse, tmp_path: Path
 ) -> None:
-    from stepwell.warehouse import _maintain, _process
-
+    """Told to stop at once: what is left is more than what is on its way."""
+    feed.step(step_id="a")
+    Ingest(warehouse, tmp_path / "spool").flush()
+    feed.step(step_id="b")
     stop = threading.Event()
-    monkeypatch.setattr(_process, "_MAINTAIN_EVERY", 2)
-    real = _maintain.maintain
-    monkeypatch.setattr(_process, "maintain", lambda tables: real(tables, fragments=3))
-    stop_after(8, monkeypatch, stop)
-    inner, made = Ingest.run_once, []
+    stop.set()
+    real = Ingest.flush
 
-    def run_once(self: Ingest) -> int:
-        if not stop.is_set():
-            made.append(feed.step())
-        return inner(self)
+    def flush(self: Ingest) -> int:
+        """It is committed just when this one has seen that it has to wait for it."""
+        count = real(self)
+        assert not warehouse.wait_for({feed.producer: 1}, 60)
+        return count
 
-    monkeypatch.setattr(Ingest, "run_once", run_once)
-    run(stop=stop)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Ingest, "flush", flush)
+        run(stop=stop)
+    assert sorted(warehouse.query("SELECT step_id FROM steps")["step_id"].to_pylist()) == ["a", "b"]
+
+
+def test_what_was_announced_last_is_committed_before_it_ends(run: Any, feed: Any, warehouse: Warehouse) -> None:
+    """Even when there is no time to wait for it."""
+    stop = threading.Event()
+
+    def then_stop(_: Any) -> None:
+        stop.set()
+
+    step = feed.step()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_process, "_SETTLING", 0.0)
+        run(stop=stop, ready=then_stop, config=IngestConfig(drain=0.001))
     warehouse.refresh()
-    assert len(warehouse.tables["steps"].dataset.get_fragments()) < len(made) - 2
-    assert sorted(warehouse.query("SELECT step_id FROM steps")["step_id"].to_pylist()) == sorted(made)
+    assert warehouse.query("SELECT step_id FROM steps")["step_id"].to_pylist() == [step]
 
 
-def test_tables_are_maintained_when_it_starts_and_when_it_ends(
-    run: Any, feed: Any, warehouse: Warehouse, ingest: Any, monkeypatch: pytest.MonkeyPatch
+def test_it_ends_when_nothing_is_committed_any_more(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that whoever watches it starts it again; and the folder is free for that."""
+
+    def ended(_: CommitThread) -> None:
+        raise StoreError("the committer has ended")
+
+    monkeypatch.setattr(CommitThread, "check", ended)
+    with pytest.raises(StoreError, match="the committer has ended"):
+        run()
+    lock = ProcessLock(tmp_path / "ingest.lock")
+    assert lock.acquire()
+    lock.release()
+
+
+def test_a_failing_ready_leaves_nothing_behind(run: Any, tmp_path: Path) -> None:
+    def fail(_: Any) -> None:
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        run(ready=fail)
+    lock = ProcessLock(tmp_path / "ingest.lock")
+    assert lock.acquire()
+    lock.release()
+
+
+def test_an_s3_warehouse_is_filled_and_another_process_reads_it(
+    run: Any, feed: Any, s3: Any, warehouse: Warehouse
 ) -> None:
-    """Runs that are short never reach the round in which they would be."""
-    from stepwell.warehouse import _maintain, _process
-
-    fragments: list[int] = []
-
-    def maintain(tables: Any) -> int:
-        worked = _maintain.maintain(tables, fragments=3)
-        warehouse.refresh()
-        fragments.append(len(warehouse.tables["steps"].dataset.get_fragments()))
-        return worked
-
-    monkeypatch.setattr(_process, "maintain", maintain)
-    for _ in range(3):
-        feed.step()
-        ingest()
-    feed.step()
     stop = threading.Event()
     stop.set()
-    run(stop=stop)
-    assert fragments == [1, 2]
-
-
-def test_a_store_that_failed_at_the_end_is_not_maintained(run: Any, feed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from stepwell.warehouse import _process
-
-    maintained: list[Any] = []
-
-    def write(*_: Any) -> None:
-        raise StoreError("the store failed")
-
-    monkeypatch.setattr(_process, "maintain", maintained.append)
-    monkeypatch.setattr(Ingest, "_write", write)
-    feed.step()
-    stop = threading.Event()
-    stop.set()
-    run(stop=stop)
-    assert len(maintained) == 1  # at the start
+    steps = [feed.exchange([user(f"q{n}")]) for n in range(3)]
+    run(stop=stop, warehouse=s3.uri, storage_options=s3.options)
+    read = s3.open(create=False).query("SELECT step_id FROM steps")["step_id"].to_pylist()
+    assert sorted(read) == sorted(steps)

@@ -7,24 +7,23 @@ from typing import Any
 
 import pytest
 
+from stepwell.errors import StoreError
+from stepwell.sdk.records import Step
 from stepwell.warehouse import Warehouse
+from stepwell.warehouse._payload_read import Payloads
 from stepwell.warehouse._read import by_id, existing, holds_data, matching, of_trajectories, whole_steps
 
 STRANGE = ["it's", '"', "\\", "%", "_", "a b", "ü", "日本", "x'); DROP TABLE steps; --", "{}", "NULL", "true"]
 
 
 @pytest.fixture
-def dataset(feed: Any, ingest: Callable[[], int], warehouse: Warehouse) -> Any:
+def dataset(put: Callable[[list[Step]], None], warehouse: Warehouse) -> Any:
+    steps = []
     for name in STRANGE:
-        feed.step(step_id=name, trajectory_id=f"t-{name}", prompt_ids=list(range(20)), response_ids=[1])
-        feed.step(
-            step_id=f"{name}+",
-            trajectory_id=f"t-{name}",
-            prompt_ids=[*range(20), 1, 2],
-            response_ids=[3],
-            messages=[],
-        )
-    ingest()
+        steps.append(Step(step_id=name, trajectory_id=f"t-{name}", prompt_ids=list(range(20)), response_ids=[1]))
+        longer = {"prompt_ids": [*range(20), 1, 2], "response_ids": [3], "messages": []}
+        steps.append(Step.model_validate({"step_id": f"{name}+", "trajectory_id": f"t-{name}", **longer}))
+    put(steps)
     return warehouse.tables["steps"].dataset
 
 
@@ -62,3 +61,27 @@ def test_an_empty_table(warehouse: Warehouse) -> None:
     assert not holds_data(empty)
     assert existing(empty, "step_id", ["__ledger__"]) == set()
     assert by_id(empty, ["__ledger__"]).num_rows == 0
+
+
+def test_what_is_stored_apart(put: Callable[[list[Step]], None], warehouse: Warehouse) -> None:
+    """Read with a lookup; without what it finds only the steps that need it are unreadable."""
+    large, answer = {"role": "user", "content": "long " * 1000}, {"role": "assistant", "content": "a"}
+    small = {"role": "user", "content": "q"}
+    put(
+        [
+            Step(step_id="a", trajectory_id="t", messages=[large], response=answer),
+            Step(step_id="b", trajectory_id="t", messages=[small], response=answer),
+        ]
+    )
+    steps, payloads = warehouse.tables["steps"].dataset, Payloads(lambda: warehouse.tables["payloads"].dataset)
+    whole = by_id(steps, ["b", "a"], ["messages"], payloads=payloads)
+    assert [len(text) > 5000 for text in whole["messages"].to_pylist()] == [False, True]
+    assert whole_steps(steps, payloads=payloads)["messages"].null_count == 0
+    assert of_trajectories(steps, ["t"], ["step_id", "messages"], payloads=payloads).num_rows == 2
+    assert by_id(steps, ["b"], ["messages"]).num_rows == 1
+    with pytest.raises(StoreError, match=r"step a refers to payload [0-9a-f]{32}, which is not there"):
+        by_id(steps, ["b", "a"], ["messages"])
+    broken: dict[str, str] = {}
+    assert by_id(steps, ["a", "b"], ["step_id", "messages"], broken=broken)["step_id"].to_pylist() == ["b"]
+    assert set(broken) == {"a"}
+    assert by_id(steps, ["a"], ["step_id", "response"])["response"].to_pylist() != [None], "not asked for its messages"

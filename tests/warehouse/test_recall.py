@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
-from stepwell.warehouse import Ingest
-from stepwell.warehouse import _ingest as ingest_module
-from stepwell.warehouse._link import INFERRED
+from stepwell.sdk.records import Step
+from stepwell.warehouse import Ingest, Warehouse
+from stepwell.warehouse import _round as round_module
+from stepwell.warehouse._link import INFERRED, Linked, Linker
+from stepwell.warehouse._recall import Recall
+from stepwell.warehouse._trajectories import Memories
 
 Restarted = Callable[[], int]
 
@@ -47,7 +50,7 @@ def test_a_conversation_goes_on(feed: Any, local: Any, restarted: Restarted, tra
     assert [found[step]["base_id"] for step in made] == [None, *made[:-1]]
     assert [found[step]["turn"] for step in made] == [0, 1, 2, 3]
     assert len({found[step]["trajectory_id"] for step in made}) == 1
-    whole = local.open().steps(columns=["step_id", "prompt_ids"])
+    whole = local.open().steps(columns=["step_id", "prompt_ids"]).read_all()
     assert max(len(prompt) for prompt in whole["prompt_ids"].to_pylist()) == 50 + 3 * 3
 
 
@@ -103,7 +106,7 @@ def test_the_last_opening_counts(feed: Any, local: Any, restarted: Restarted) ->
 def test_what_was_forgotten_for_room_is_recalled(
     feed: Any, local: Any, spools: Any, drained: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ingest_module, "MEMORY_BYTES", 1)
+    monkeypatch.setattr(round_module, "MEMORY_BYTES", 1)
     worker = Ingest(local.open(), spools)
     made = []
     for turn in range(3):
@@ -113,3 +116,64 @@ def test_what_was_forgotten_for_room_is_recalled(
     found = steps_of(local)
     for before, after in itertools.pairwise(made):
         assert [found[step]["parent_id"] for step in after[:2]] == before[:2]
+
+
+LARGE = user("long " * 1000)
+
+
+def talk(turns: int, first: dict[str, Any]) -> list[Step]:
+    """A conversation of one trajectory."""
+    said, ids, steps = [first], list(range(50)), []
+    for turn in range(turns):
+        step = Step(step_id=str(turn), trajectory_id="t", prompt_ids=ids, response_ids=[7, 8, turn], messages=said)
+        steps.append(step.model_copy(update={"response": answer(f"a{turn}")}))
+        said, ids = [*said, answer(f"a{turn}"), user(f"q{turn}")], [*ids, 7, 8, turn, 9]
+    return steps
+
+
+def answer(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
+
+
+def recalled(warehouse: Warehouse) -> tuple[Linker, Memories]:
+    """A linker that remembers nothing but what it was told to read."""
+    memories = Memories(1 << 30)
+    linker = Linker(memories)
+    Recall(warehouse.tables, linker, memories).trajectories(["t"])
+    return linker, memories
+
+
+def test_what_is_recalled_is_what_was_remembered(
+    warehouse: Warehouse, put: Callable[[list[Step]], None], placed: Callable[[list[Step]], list[Linked]]
+) -> None:
+    steps = talk(25, LARGE)
+    put(steps[:24])
+    last = placed(steps)[24]
+    linker, memories = recalled(warehouse)
+    bases = memories.get("t").bases
+    assert [base.step_id for base in bases] == [str(turn) for turn in range(8, 24)]
+    assert all(base.tokens is not None and len(base.tokens) == base.prompt_length + 3 for base in bases)
+    assert all(ours is theirs for ours, theirs in zip(bases[0].conversation, bases[-1].conversation, strict=False))
+    found = linker.place(last.draft)
+    assert (found.parent_id, found.turn, found.drift, found.texts) == (last.parent_id, 24, None, last.texts)
+    assert (found.delta.base_id, found.delta.depth, found.delta.prompt_ops) == ("23", 24, last.delta.prompt_ops)
+
+
+@pytest.mark.parametrize("gone", ["a base", "a payload"])
+def test_what_cannot_be_restored_is_no_base(
+    warehouse: Warehouse, put: Callable[[list[Step]], None], placed: Callable[[list[Step]], list[Linked]], gone: str
+) -> None:
+    """The step that comes next is stored whole, and still knows whom it continues."""
+    steps = talk(4, LARGE)
+    put(steps[:3])
+    if gone == "a base":
+        warehouse.tables["steps"].dataset.delete("step_id = '0'")
+    else:
+        warehouse.tables["payloads"].dataset.delete("ledger IS NULL")
+    warehouse.refresh()
+    linker, memories = recalled(warehouse)
+    assert not memories.get("t").bases
+    found = linker.place(placed(steps)[3].draft)
+    assert (found.parent_id, found.turn, found.delta.base_id) == ("2", 3, None)
+    assert found.drift == (None, "parent not in memory")
+    assert found.texts.payload_ids is not None, "it brings its own again"

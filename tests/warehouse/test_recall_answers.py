@@ -101,3 +101,23 @@ def test_whole_conversations_of_steps_that_memory_let_go_of(
     assert [len(said.messages) for said in linker.answers.pinned.values()] == [4], "with the step before it"
     linker.answers.shrink()
     assert linker.answers.pinned == {}
+
+
+def test_a_conversation_that_cannot_be_restored_is_not_known(
+    feed: Any,
+    ingest: Callable[[], int],
+    fresh: tuple[RecallAnswers, Linker],
+    memories: Memories,
+    stored: Warehouse,
+) -> None:
+    feed.step(step_id="large", trajectory_id="t9", response_id="r9", messages=[user("long " * 1000)])
+    ingest()
+    stored.tables["payloads"].dataset.delete("ledger IS NULL")
+    stored.refresh()
+    recall, linker = fresh
+    parsed = round_of("response:r9", "response:r1")
+    recall.names(parsed)
+    for name in ("t9", "t1"):
+        memories.get(name)
+    recall.conversations(parsed.drafts)
+    assert list(linker.answers.pinned) == ["s1"]

@@ -268,7 +268,8 @@ def test_ids_as_served_are_the_truth_and_derived_ones_are_marked(
     assert (found[derived]["source"], found[derived]["trainable"]) == ("tokenizer:mine", False)
     assert "derived" in found[derived]["untrainable_reason"]
     whole = {
-        row["step_id"]: row["response_ids"] for row in warehouse.steps(columns=["step_id", "response_ids"]).to_pylist()
+        row["step_id"]: row["response_ids"]
+        for row in warehouse.steps(columns=["step_id", "response_ids"]).read_all().to_pylist()
     }
     assert whole == {served: [53122, 316], derived: [393, 30002]}
     assert targets(batch()) == [316, 53122]

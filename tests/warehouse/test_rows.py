@@ -30,7 +30,7 @@ EVERYTHING: dict[str, Any] = {
     "sampling": {"temperature": 1.0, "b": None, "a": [1]},
     "finish_reason": "length",
     "status": "truncated",
-    "usage": {"completion_tokens": 1},
+    "usage": {"prompt_tokens": 2, "completion_tokens": 3},
     "prompt_ids": [1, 2],
     "response_ids": [3],
     "logprobs": [-0.5],
@@ -43,7 +43,7 @@ EVERYTHING: dict[str, Any] = {
     "model": "m",
     "model_asked": "n",
     "response_id": "r",
-    "dialect": "d",
+    "dialect": "openai.chat",
     "engine": "e",
     "trainable": False,
     "untrainable_reason": "because",
@@ -51,7 +51,7 @@ EVERYTHING: dict[str, Any] = {
     "first_byte_at": AT,
     "first_token_at": AT,
     "finished_at": AT,
-    "metadata": {"k": "ü"},
+    "metadata": {"k": "ü", "tags": ["x"]},
     "extra": {"z": 1, "a": 2},
 }
 
@@ -75,7 +75,9 @@ def test_every_field_of_a_step_arrives(linked: Callable[[list[Step]], pa.Table])
         )
     assert row["prompt_suffix"] == [1, 2]
     assert set(Step.model_fields) - set(row) == {"messages", "prompt_ids", "reward"}
-    assert (row["producer"], row["sequence"], row["commit"], row["ledger"]) == ("p", 1, 1, None)
+    assert (row["producer"], row["sequence"], row["ledger"]) == ("p", 1, None)
+    assert (row["tags"], row["input_tokens"], row["output_tokens"]) == (["x"], 2, 3)
+    assert (row["drift_at"], row["drift_cause"]) == (None, "parent not in memory")
 
 
 def test_a_text_step_has_no_tokens(linked: Callable[[list[Step]], pa.Table]) -> None:
@@ -86,7 +88,7 @@ def test_a_text_step_has_no_tokens(linked: Callable[[list[Step]], pa.Table]) -> 
 
 
 def test_no_steps() -> None:
-    assert step_rows([], 1).schema.equals(STEPS.schema)
+    assert step_rows([]).schema.equals(STEPS.schema)
 
 
 @pytest.mark.parametrize(
@@ -97,6 +99,7 @@ def test_no_steps() -> None:
         ({"rating": 3, "scale": 5}, "rating", 3.0, None, {"scale": 5.0}),
         ({"label": "bad", "comment": "c"}, "label", None, "bad", {"comment": "c"}),
         ({"rejected_id": "other"}, "preference", None, "other", None),
+        ({"retract": "reward", "comment": "c"}, "reward", None, "c", {"retract": "reward", "comment": "c"}),
         ({"comment": "hm", "metadata": {"a": 1}}, "comment", None, "hm", {"comment": "hm", "metadata": {"a": 1}}),
         ({"correction": "so"}, "correction", None, None, {"correction": {"role": "assistant", "content": "so"}}),
     ],
@@ -108,7 +111,7 @@ def test_feedback(said: dict[str, Any], kind: str, value: float | None, text: st
     assert (row["value"], row["text"]) == (value, text)
     assert (None if row["payload"] is None else json.loads(row["payload"])) == payload
     assert (row["created_at"], row["producer"], row["sequence"]) == (AT, "p", 7)
-    assert rows_of(EVENTS, [row], 3)["commit"].to_pylist() == [3]
+    assert rows_of(EVENTS, [row])["event_id"].to_pylist() == ["f"]
 
 
 @pytest.mark.parametrize("target", ["step", "trajectory", "group", "response"])

@@ -8,13 +8,13 @@ import pytest
 from stepwell.sdk.records import Step
 from stepwell.warehouse._schema import SCHEMA_VERSION, STEPS, TABLES, TableSpec
 
-TAIL = ["producer", "sequence", "commit", "ledger"]
+TAIL = ["producer", "sequence", "ledger"]
 
 
 @pytest.mark.parametrize("spec", TABLES, ids=lambda spec: spec.name)
 def test_every_table(spec: TableSpec) -> None:
     assert spec.schema.names[0] == spec.key
-    assert spec.schema.names[-4:] == TAIL
+    assert spec.schema.names[-3:] == TAIL
     assert [field.name for field in spec.schema if not field.nullable] == [spec.key], "the ledger row has nothing else"
     assert spec.schema.metadata == {b"stepwell:schema": str(SCHEMA_VERSION).encode()}
 

@@ -9,11 +9,11 @@ from stepwell.warehouse._delta import Base
 from stepwell.warehouse._trajectories import Facts, Memories, Memory, Place, declared_version
 
 
-def base(name: str, size: int = 1000) -> Base:
+def base(name: str, size: int = 10_000) -> Base:
     return Base(name, 0, np.zeros(size, np.int32), (b"x" * size,), b"null")
 
 
-def remember(memories: Memories, trajectory: str, step: str, size: int = 1000) -> None:
+def remember(memories: Memories, trajectory: str, step: str, size: int = 10_000) -> None:
     memories.get(trajectory).remember(Place(step, 0), [f"key-{step}"], base(step, size))
     memories.changed(trajectory)
 
@@ -44,6 +44,12 @@ def test_a_step_is_remembered_by_its_conversation() -> None:
     assert [item.step_id for item in memory.bases] == ["a", "b"]
 
 
+def test_a_step_that_cannot_be_a_base_is_still_somebodys_parent() -> None:
+    memory = Memory()
+    memory.remember(Place("a", 0), ["k"], None, said=True)
+    assert (memory.places, list(memory.bases), memory.said) == ({"k": Place("a", 0)}, [], {})
+
+
 def test_only_recent_steps_serve_as_bases() -> None:
     memory = Memory()
     for number in range(40):
@@ -53,7 +59,7 @@ def test_only_recent_steps_serve_as_bases() -> None:
 
 
 def test_the_least_recently_used_is_forgotten() -> None:
-    memories = Memories(25_000)
+    memories = Memories(225_000)
     for name in ("a", "b", "c"):
         remember(memories, name, name)
     memories.shrink()
@@ -67,18 +73,18 @@ def test_the_least_recently_used_is_forgotten() -> None:
 
 
 def test_what_changed_is_weighed_again() -> None:
-    memories = Memories(12_000)
+    memories = Memories(120_000)
     remember(memories, "a", "1")
     memories.changed("a")
     memories.shrink()
     assert "a" in memories, "weighed twice is not counted twice"
-    remember(memories, "a", "2", 4000)
+    remember(memories, "a", "2", 40_000)
     memories.shrink()
     assert "a" not in memories
 
 
 def test_cleared_is_empty() -> None:
-    memories = Memories(8000)
+    memories = Memories(80_000)
     memories.get("a").facts = Facts(prompt_id="p")
     remember(memories, "a", "1")
     memories.clear()

@@ -212,6 +212,9 @@ def test_groups(feed: Any, rows: Rows) -> None:
             "reward_mean": 2.0,
             "reward_std": 1.0,
             "rewarded": 2,
+            "policy_version_min": None,
+            "policy_version_max": None,
+            "ready": False,
         }
     ]
 
@@ -224,12 +227,106 @@ def test_an_opening_that_comes_late_still_says_what_the_steps_are(
     new_feed("proxy").exchange([user("q")], "a", "t")
     worker.run_once()
     names = ["prompt_id", "group_id", "split", "policy_version"]
-    assert warehouse.steps(columns=names).to_pylist() == [dict(zip(names, (None, None, "train", None), strict=True))]
+    assert warehouse.steps(columns=names).read_all().to_pylist() == [
+        dict(zip(names, (None, None, "train", None), strict=True))
+    ]
     new_feed("gateway").trajectory("t", prompt_id="p", group_id="g", split="eval", policy_version=4)
     worker.run_once()
     expected = [{"prompt_id": "p", "group_id": "g", "split": "eval", "policy_version": 4}]
     assert warehouse.query(f"SELECT {', '.join(names)} FROM steps").to_pylist() == expected
-    assert warehouse.steps(columns=names).to_pylist() == expected
+    assert warehouse.steps(columns=names).read_all().to_pylist() == expected
     assert warehouse.query("SELECT split, policy_version_min FROM trajectories").to_pylist() == [
         {"split": "eval", "policy_version_min": 4}
     ]
+
+
+def test_a_retraction_leaves_nothing_of_what_was_said(feed: Any, rows: Rows) -> None:
+    feed.step(step_id="s", reward=0.5)
+    feed.feedback(step_id="s", reward=2.0, name="style", author="x")
+    feed.feedback(step_id="s", reward=4.0, name="style", author="y")
+    feed.feedback(step_id="s", retract="reward", name="style", author="x", comment="misread")
+    assert rows("SELECT step_reward, step_rewards FROM steps") == [
+        {"step_reward": 4.5, "step_rewards": [("reward", 0.5), ("style", 4.0)]}
+    ]
+    feed.feedback(step_id="s", retract="reward")
+    feed.feedback(step_id="s", retract="reward", name="style", author="y")
+    assert rows("SELECT step_reward, step_rewards FROM steps") == [{"step_reward": None, "step_rewards": None}]
+    assert rows("SELECT * FROM feedback") == []
+    assert len(rows("SELECT * FROM events")) == 6, "the facts stay"
+    feed.feedback(step_id="s", reward=1.0, name="style", author="x")
+    assert rows("SELECT step_reward FROM steps") == [{"step_reward": 1.0}]
+
+
+def test_a_retraction_is_of_one_kind_and_target(feed: Any, rows: Rows) -> None:
+    feed.step(step_id="s", trajectory_id="t", reward=1.0)
+    feed.feedback(trajectory_id="t", reward=2.0)
+    feed.feedback(step_id="s", score=3.0, name="reward")
+    feed.feedback(step_id="s", retract="score", name="reward", metadata={"retract": "no"})
+    feed.feedback(step_id="s", label="kept", metadata={"retract": "label"})
+    assert rows("SELECT step_reward, trajectory_reward, labels FROM steps") == [
+        {"step_reward": 1.0, "trajectory_reward": 2.0, "labels": ["kept"]}
+    ]
+    assert rows("SELECT * FROM feedback WHERE kind = 'score'") == []
+
+
+def test_rewards_by_name_and_level(feed: Any, rows: Rows) -> None:
+    feed.step(step_id="s", trajectory_id="t", reward=1.0)
+    for reward, name, author in [(0.1, "b", "x"), (0.2, "b", "y"), (0.7, "a", None)]:
+        feed.feedback(trajectory_id="t", reward=reward, name=name, author=author)
+    expected = {"trajectory_reward": 0.7 + (0.1 + 0.2), "trajectory_rewards": [("a", 0.7), ("b", 0.1 + 0.2)]}
+    assert rows("SELECT trajectory_reward, trajectory_rewards FROM trajectories") == [expected]
+    assert rows("SELECT trajectory_reward, trajectory_rewards FROM steps") == [expected]
+    assert rows("SELECT step_rewards FROM steps") == [{"step_rewards": [("reward", 1.0)]}]
+    assert rows("SELECT trajectory_rewards['b'] AS b FROM trajectories WHERE trajectory_rewards['a'] > 0.5") == [
+        {"b": 0.1 + 0.2}
+    ]
+
+
+def test_labels_in_force(feed: Any, rows: Rows) -> None:
+    step = feed.exchange([user("q")], "a", "t", id="x")
+    feed.exchange([user("q")], "a", "u", id="y")
+    feed.feedback(step_id=step, label="good", name="quality")
+    feed.feedback(step_id=step, label="fine", name="quality")
+    feed.feedback(step_id=step, label="short", author="x")
+    feed.feedback(step_id=step, label="short", author="y")
+    feed.feedback(response_id="chat-x", label="checked")
+    feed.feedback(trajectory_id="t", label="solved")
+    labels = "SELECT labels, trajectory_labels FROM steps ORDER BY step_id"
+    assert rows(labels) == [
+        {"labels": ["checked", "fine", "short"], "trajectory_labels": ["solved"]},
+        {"labels": [], "trajectory_labels": []},
+    ]
+    assert rows("SELECT labels FROM trajectories ORDER BY trajectory_id") == [{"labels": ["solved"]}, {"labels": []}]
+    feed.feedback(step_id=step, retract="label", name="quality")
+    assert rows(labels)[0]["labels"] == ["checked", "short"]
+
+
+def test_side_calls_get_no_credit_of_their_trajectory(feed: Any, rows: Rows) -> None:
+    for name in ("main", "title", "summary"):
+        feed.step(step_id=name, trajectory_id="t", metadata={"tags": ["side"]} if name == "title" else None, reward=1.0)
+    feed.feedback(trajectory_id="t", reward=2.0)
+    feed.feedback(step_id="summary", label="side", name="kind")
+    credit = "SELECT step_id, side, step_reward, trajectory_reward, trajectory_rewards FROM steps ORDER BY step_id"
+    found = {row["step_id"]: tuple(row.values())[1:] for row in rows(credit)}
+    assert found == {
+        "main": (False, 1.0, 2.0, [("reward", 2.0)]),
+        "summary": (True, 1.0, None, None),
+        "title": (True, 1.0, None, None),
+    }
+    feed.feedback(step_id="summary", retract="label", name="kind")
+    assert rows("SELECT trajectory_reward FROM steps WHERE step_id = 'summary'") == [{"trajectory_reward": 2.0}]
+    assert rows(
+        "SELECT s.step_id, t.trajectory_reward FROM steps s JOIN trajectories t USING (trajectory_id) WHERE side"
+    ) == [{"step_id": "title", "trajectory_reward": 2.0}], "who wants it asks for it"
+
+
+@pytest.mark.parametrize("names", [("zz", "aa"), ("aa", "zz")])
+def test_the_later_commit_counts_whatever_the_producers_are_called(
+    new_feed: Any, rows: Rows, names: tuple[str, str]
+) -> None:
+    first, second = (new_feed(name) for name in names)
+    first.step(step_id="s")
+    first.feedback(step_id="s", reward=1.0)
+    rows("SELECT 1")
+    second.feedback(step_id="s", reward=2.0)
+    assert rows("SELECT step_reward FROM steps") == [{"step_reward": 2.0}]

@@ -30,7 +30,7 @@ def test_a_new_warehouse_is_empty_and_complete(tmp_path: Path) -> None:
     )
     for view in ("steps", "events", "feedback", "trajectories", "groups", "quarantine", "datasets", "dataset_rows"):
         assert warehouse.query(f"SELECT * FROM {view}").num_rows == 0
-    assert warehouse.steps().num_rows == 0
+    assert warehouse.steps().read_all().num_rows == 0
     assert warehouse.whole([]).num_rows == 0
     assert warehouse.marks() == {}
 
@@ -108,7 +108,7 @@ def test_commits_are_looked_at_before_the_rows(
 
     def refresh(self: LedgerTable) -> None:
         real(self)
-        if pending:
+        if pending and self.spec.name == "commits":
             pending.pop()
             ingest()
 
@@ -130,7 +130,7 @@ def filled(feed: Any, ingest: Callable[[], int], warehouse: Warehouse) -> Wareho
 
 
 def test_steps_in_training_order(filled: Warehouse) -> None:
-    steps = filled.steps()
+    steps = filled.steps().read_all()
     assert steps["step_id"].to_pylist() == ["a0.0", "a1.0", "b0.0", "b1.0"]
     assert [len(ids) for ids in steps["prompt_ids"].to_pylist()] == [20, 22, 20, 22]
     assert steps["logprobs"].to_pylist() == [[-0.25]] * 4
@@ -139,10 +139,10 @@ def test_steps_in_training_order(filled: Warehouse) -> None:
 
 
 def test_a_condition_and_columns(filled: Warehouse) -> None:
-    steps = filled.steps("turn = 1 OR trajectory_id = 'b' -- comment", columns=["messages", "step_id"])
+    steps = filled.steps("turn = 1 OR trajectory_id = 'b' -- comment", columns=["messages", "step_id"]).read_all()
     assert steps.column_names == ["messages", "step_id"]
     assert steps["step_id"].to_pylist() == ["a1.0", "b0.0", "b1.0"]
-    assert filled.steps(columns=["turn"])["turn"].to_pylist() == [0, 1, 0, 1]
+    assert filled.steps(columns=["turn"]).read_all()["turn"].to_pylist() == [0, 1, 0, 1]
     with pytest.raises(BadQuery):
         filled.steps("nonsense = 1")
 
