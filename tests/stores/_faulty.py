@@ -24,7 +24,7 @@ _CONDITIONS = {"if-none-match", "if-match"}
 _KEPT = 100_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Seen:
     """One request: what was answered (None: nothing), and which fault struck it."""
 
@@ -40,7 +40,7 @@ class FaultyStore:
     def __init__(self, behind: Endpoint, seed: int, port: int = 0) -> None:
         self.faults = Faults(seed)
         self.seen: deque[Seen] = deque(maxlen=_KEPT)
-        """The newest requests, in the order in which they ended."""
+        """The newest requests, in the order in which they began; without a status until they have ended."""
         self.behind = behind
         self.target = urlsplit(behind.url).netloc
         self._kept = _listener(port)
@@ -153,8 +153,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _serve(self) -> None:
         store = self._store
         rule = store.faults.strike(self.command, self.path)
-        status = self._struck(rule) if rule is not None else self._pass_on(self._body())
-        store.seen.append(Seen(self.command, self.path, status, rule.effect if rule else None))
+        seen = Seen(self.command, self.path, None, rule.effect if rule else None)
+        store.seen.append(seen)  # now: when the client has its answer, whoever counts has the request
+        seen.status = self._struck(rule) if rule is not None else self._pass_on(self._body())
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _serve  # noqa: N815
 

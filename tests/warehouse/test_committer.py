@@ -13,7 +13,7 @@ from tests.stores import FaultyStore, Place
 
 from stepwell.errors import CommitConflict, StoreError
 from stepwell.warehouse import _committer as committer_module
-from stepwell.warehouse._committer import OLD, Committer
+from stepwell.warehouse._committer import LITTER, OLD, Committer
 from stepwell.warehouse._flush import Flush, Inbox, Ranges
 from stepwell.warehouse._ledger import LedgerTable
 from stepwell.warehouse._objects import objects_at
@@ -372,12 +372,22 @@ def test_a_flush_of_an_older_schema_is_refused(desk: Desk) -> None:
     assert desk.waiting() == []
 
 
-def test_what_was_begun_is_never_refused(desk: Desk, break_commit: Break) -> None:
+def test_what_was_begun_goes_on(desk: Desk, break_commit: Break) -> None:
     flush = desk.announce({"p": (0, 3)}, at=time.time() - OLD - 60, schema=SCHEMA_VERSION)
     desk.warehouse.tables["exchanges"].refresh()
     desk.warehouse.tables["exchanges"].commit(flush.fragments["exchanges"], {"p": 3})
     assert desk.committer().run_once() == 1
     desk.check({"p": 3})
+
+
+def test_what_was_begun_almost_a_week_ago_is_written_anew(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    """Its fragments may be gone by now, and a commit would not notice."""
+    caplog.set_level("INFO")
+    flush = desk.announce({"p": (0, 3)}, at=time.time() - LITTER - 60, schema=SCHEMA_VERSION)
+    desk.warehouse.tables["exchanges"].refresh()
+    desk.warehouse.tables["exchanges"].commit(flush.fragments["exchanges"], {"p": 3})
+    assert desk.committer().run_once() == 0
+    assert "written anew" in caplog.text
 
 
 @pytest.mark.parametrize("together", [True, False])

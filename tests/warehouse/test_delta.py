@@ -117,7 +117,7 @@ def test_a_growing_conversation_is_stored_once(linked: Store) -> None:
 
 
 def test_a_long_conversation_has_key_frames(linked: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert MAX_DEPTH <= 4096
+    assert MAX_DEPTH <= 1024
     monkeypatch.setattr(delta_module, "MAX_DEPTH", 8)
     steps = turns(60)
     rows = linked(steps)

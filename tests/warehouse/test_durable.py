@@ -50,6 +50,15 @@ def test_the_producers_hear_of_it_when_every_file_is_on_the_disk(
     assert {str(Path(name).parent) for name in there} <= on_disk, "a file is found by its folder"
 
 
+@pytest.mark.parametrize("place", ["_indices/some-uuid/page.lance", "_refs/tags/pin.json", "_versions/1.manifest"])
+def test_what_a_version_names_is_forced_with_it(tmp_path: Path, forced: list[str], place: str) -> None:
+    file = tmp_path / "steps.lance" / place
+    file.parent.mkdir(parents=True)
+    file.write_text("x")
+    Durable(str(tmp_path)).settle()
+    assert {str(file), str(file.parent)} <= set(forced)
+
+
 def test_only_what_is_new_is_forced_again(tmp_path: Path, forced: list[str]) -> None:
     folder = tmp_path / "steps.lance" / "data"
     folder.mkdir(parents=True)

@@ -103,13 +103,27 @@ def test_add_is_asked_again_for_the_newest_state(local: Any) -> None:
         asked.append(max(held(table), default=0) + 1)
         if len(asked) == 1:
             other.refresh()
-            other.commit(rows(1), {"p": 9})
+            other.commit(rows(7), {"p": 9})
         return rows(asked[-1])
 
     table.add(next_number)
-    assert asked == [1, 2]
-    assert held(table) == [1, 2]
+    assert asked == [1, 8]
+    assert held(table) == [7, 8]
     assert table.marks() == {"p": 9}, "what comes from no spool leaves the marks alone"
+
+
+def test_what_landed_and_was_called_a_conflict_is_not_added_again(local: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store whose answer is lost is asked again by its client, and refuses then what it has."""
+    table = open_table(local)
+    commit = table.commit
+
+    def conflicting(*args: Any) -> None:
+        commit(*args)
+        raise CommitConflict("another process committed first")
+
+    monkeypatch.setattr(table, "commit", conflicting)
+    table.add(lambda: rows(1, 2))
+    assert held(table) == [1, 2]
 
 
 def test_add_gives_up_in_the_end(local: Any) -> None:

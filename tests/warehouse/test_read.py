@@ -27,7 +27,7 @@ def dataset(put: Callable[[list[Step]], None], warehouse: Warehouse) -> Any:
     return warehouse.tables["steps"].dataset
 
 
-@pytest.mark.parametrize("padding", [0, 300], ids=["in the filter", "while scanning"])
+@pytest.mark.parametrize("padding", [0, 300, 4100], ids=["in the filter", "in two filters", "while scanning"])
 def test_matching(dataset: Any, padding: int) -> None:
     others = [f"none{n}" for n in range(padding)]
     for name in STRANGE:

@@ -13,6 +13,7 @@ from stepwell.warehouse import Ingest, Warehouse
 from stepwell.warehouse import _round as round_module
 from stepwell.warehouse._link import INFERRED, Linked, Linker
 from stepwell.warehouse._recall import Recall
+from stepwell.warehouse._tombstones import bury
 from stepwell.warehouse._trajectories import Memories
 
 Restarted = Callable[[], int]
@@ -116,6 +117,20 @@ def test_what_was_forgotten_for_room_is_recalled(
     found = steps_of(local)
     for before, after in itertools.pairwise(made):
         assert [found[step]["parent_id"] for step in after[:2]] == before[:2]
+
+
+def test_nothing_goes_on_from_a_step_that_is_about_to_be_deleted(feed: Any, local: Any, restarted: Restarted) -> None:
+    """Its tombstone comes first, and its row is there for a while."""
+    first = feed.exchange([user("q0")], "a0", "t")
+    second = feed.exchange([user("q0"), said("a0"), user("q1")], "a1", "t")
+    restarted()
+    bury(local.open().tables["forgotten"], {"step": [second]})
+    third = feed.exchange([user("q0"), said("a0"), user("q1"), said("a1"), user("q2")], "a2", "t")
+    restarted()
+    assert steps_of(local)[third]["parent_id"] == first
+    table = local.open().tables["steps"].dataset
+    (row,) = table.to_table(columns=["base_id"], filter=f"step_id = '{third}'").to_pylist()
+    assert row["base_id"] == first
 
 
 LARGE = user("long " * 1000)

@@ -30,7 +30,9 @@ _log = logging.getLogger(__name__)
 MAX_FLUSHES = 64
 """Flushes in one commit."""
 OLD = 24 * 3600.0
-"""Seconds after which a flush is written anew: clean-up may have taken fragments of that age for litter."""
+"""Seconds after which a flush is written anew: clean-up takes fragments of a week for litter."""
+LITTER = 6 * OLD
+"""The same for one that some tables have: its other fragments may be gone soon, and a commit would not notice."""
 
 
 class Committer:
@@ -115,23 +117,23 @@ class Committer:
         has = {name: held(self._warehouse.tables[name].marks(), flush.ranges) for name in flush.fragments}
         if None in has.values():
             reason = "some of its records are in a table already"  # which another flush of theirs has brought
+        elif self._old(flush, LITTER if any(has.values()) else OLD):
+            reason = "it is over a day old"
         elif any(has.values()):
             return False  # some tables have it: it can only go on
         elif flush.schema != SCHEMA_VERSION:
             reason = f"it is of schema {flush.schema}"
         elif flush.checked.get(FORGOTTEN.name, 0) < self._warehouse.tables[FORGOTTEN.name].number():
             reason = "something was forgotten since it was written"
-        elif self._old(flush):
-            reason = "it is over a day old"
         elif twice := self._submitted_twice(flush, before):
             reason = f"{len(twice)} of its ids were submitted elsewhere meanwhile"
         if reason is not None:
             _log.info("%s is to be written anew: %s", flush.key, reason)
         return reason is not None
 
-    def _old(self, flush: Flush) -> bool:
+    def _old(self, flush: Flush, age: float) -> bool:
         """By two machines' clocks, so only once: what is written anew and seems old again is not."""
-        if abs(datetime.now(UTC).timestamp() - flush.at) <= OLD:
+        if abs(datetime.now(UTC).timestamp() - flush.at) <= age:
             return False
         if flush.key in self._aged:
             _log.warning(

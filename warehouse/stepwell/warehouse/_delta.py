@@ -13,7 +13,7 @@ from stepwell.warehouse._align import RUN, Ids, Ops, aligned, common_prefix, ops
 from stepwell.warehouse._align_texts import aligned_texts, common_beginning
 from stepwell.warehouse._draft import Draft
 
-MAX_DEPTH = 4096
+MAX_DEPTH = 1024
 """A step at this depth is stored whole, so that reading one step never follows a longer chain."""
 
 _LITTLE = 4 * RUN
@@ -81,7 +81,7 @@ def _begins_most(draft: Draft, usable: list[Base]) -> tuple[Base | None, int | N
     """The base that shares the longest beginning, the newest of equals; how many ids that are, where ids were compared; and whether
     there is no need to look further.
 
-    A longer beginning than the best so far has the same id right behind that, which is a comparison of two numbers.
+    A longer beginning than the best so far has the same id right behind that: two numbers are compared before all are.
     """
     if draft.tokens is None:
         return _begins_most_texts(draft, usable)
@@ -92,7 +92,8 @@ def _begins_most(draft: Draft, usable: list[Base]) -> tuple[Base | None, int | N
             continue
         if shared == len(prompt) or (shared >= 0 and base.tokens[shared] != prompt[shared]):
             continue
-        best, shared, whole = base, common_prefix(prompt, base.tokens), len(base.tokens)
+        if (length := common_prefix(prompt, base.tokens)) > shared:
+            best, shared, whole = base, length, len(base.tokens)
     if shared < 0:
         return _begins_most_texts(draft, usable)
     return best, shared, shared >= RUN and (shared == whole or len(prompt) - shared <= _LITTLE)
@@ -102,8 +103,10 @@ def _begins_most_texts(draft: Draft, usable: list[Base]) -> tuple[Base | None, N
     best, shared = usable[0] if usable else None, 0
     for base in usable:
         # As with ids: a longer beginning has the same message right behind the best so far.
-        if base.conversation[shared : shared + 1] == draft.messages[shared : shared + 1] != ():
-            best, shared = base, common_beginning(draft.messages, base.conversation)
+        if base.conversation[shared : shared + 1] == draft.messages[shared : shared + 1] != () and (
+            (length := common_beginning(draft.messages, base.conversation)) > shared
+        ):
+            best, shared = base, length
     whole = best is not None and shared == len(best.conversation)
     return best, None, bool(shared) and (whole or shared == len(draft.messages))
 

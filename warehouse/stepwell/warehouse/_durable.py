@@ -13,8 +13,8 @@ from pathlib import Path
 
 from stepwell.warehouse._s3 import is_object_store
 
-_FOLDERS = ("data", "_versions", "_deletions", "_transactions")
-"""Of a table, where its commits write."""
+_FOLDERS = ("data", "_versions", "_deletions", "_transactions", "_indices/*", "_refs/*")
+"""Of a table, where its commits write: an index that a version names must be as durable as the version."""
 _SLACK_NS = 2_000_000_000
 """Times of files are coarser than clocks."""
 
@@ -49,7 +49,7 @@ class Durable:
     def _folders(self) -> Iterator[Path]:
         assert self._root is not None
         for table in self._root.glob("*.lance"):
-            yield from (folder for name in _FOLDERS if (folder := table / name).is_dir())
+            yield from (folder for name in _FOLDERS for folder in table.glob(name) if folder.is_dir())
 
 
 def _files(folder: Path) -> Iterator[tuple[str, int]]:

@@ -29,7 +29,9 @@ _WORDS: Kind = "INVERTED"
 
 INDICES: Mapping[str, Mapping[str, Kind]] = {
     "steps": {
-        **dict.fromkeys(("step_id", "trajectory_id", "prompt_id", "group_id", "response_id"), _TREE),
+        **dict.fromkeys(
+            ("step_id", "trajectory_id", "prompt_id", "group_id", "response_id", "conversation_key", "continues"), _TREE
+        ),
         **dict.fromkeys(("status", "source", "split", "policy_version"), _FEW),
         "tags": _LISTS,
         **dict.fromkeys(("messages_suffix", "response"), _WORDS),

@@ -216,7 +216,10 @@ class Ingest:
                     at=time.time(),
                 )
             )
-        except OSError as error:  # reading back what is stored: Lance's errors of the store
+        except StoreError:
+            self._astray = True
+            raise
+        except (OSError, RuntimeError, ValueError) as error:  # reading back what is stored: Lance's errors of the store
             self._astray = True
             raise StoreError(f"the store of {self._warehouse.uri} failed: {error}") from error
         except BaseException:

@@ -15,6 +15,8 @@ def in_order(rows: pa.Table, key: str, commits: lance.LanceDataset) -> pa.Table:
 
     Steps of one record come by their `turn`, where that is among the columns. Those that are stored and not committed yet come last.
     """
+    if not rows.num_rows:
+        return rows
     found = History.read(commits).commit_of(rows["producer"], rows["sequence"])
     columns = {name: rows[name] for name in ("producer", "sequence", "turn", key) if name in rows.schema.names}
     order = pa.table({"commit": np.where(found == 0, np.iinfo(np.int64).max, found), **columns})

@@ -129,7 +129,7 @@ def _beyond(part: dict[str, Any], order: str, alias: str) -> Key | None:
     if any(side.get("class") != "FUNCTION" or side.get("function_name") != "row" for side in sides):
         return None
     names, values = ([one["expression"] for one in side["arguments"]] for side in sides)
-    if tuple(_column(one, alias) for one in names[:3]) != _ORDER:
+    if len(values) < len(_ORDER) or tuple(_column(one, alias) for one in names[:3]) != _ORDER:
         return None
     commit, producer, sequence = (_constant(one) for one in values[:3])
     if isinstance(commit, int) and isinstance(producer, str) and isinstance(sequence, int):

@@ -13,7 +13,9 @@ from stepwell.warehouse._payloads import Lookup
 from stepwell.warehouse._whole import WHOLE, needed, readable, restore, restore_some
 
 _LISTED = 200
-"""Up to so many ids go into the filter; more are matched while scanning, where a long list would be parsed row by row."""
+"""So many ids go into one filter, which the index of the column answers; a longer list would be parsed row by row."""
+_PIECES = 20
+"""So many filters, each a look-up, before one scan of all rows is cheaper."""
 
 
 def of_trajectories(
@@ -93,10 +95,22 @@ def _stored(dataset: lance.LanceDataset, columns: Sequence[str] | None) -> list[
 def matching(dataset: lance.LanceDataset, column: str, values: Sequence[str], columns: list[str]) -> pa.Table:
     """These columns of the rows where `column` is one of `values`."""
     if len(values) <= _LISTED:
-        listed = ", ".join("'" + value.replace("'", "''") + "'" for value in values)
-        return dataset.to_table(columns=columns, filter=f"{column} IN ({listed})" if values else "false")
+        return _listed(dataset, column, values, columns)
+    if len(values) <= _LISTED * _PIECES:
+        different = list(dict.fromkeys(values))
+        return pa.concat_tables(
+            [
+                _listed(dataset, column, different[start : start + _LISTED], columns)
+                for start in range(0, len(different), _LISTED)
+            ]
+        )
     names = list(dict.fromkeys([*columns, column]))
     batches = dataset.to_batches(columns=names)
     wanted = pc.SetLookupOptions(value_set=pa.array(values, pa.string()))
     kept = [batch.filter(pc.call_function("is_in", [batch[column]], wanted)) for batch in batches]
     return pa.Table.from_batches(kept, schema=dataset.scanner(columns=names).projected_schema).select(columns)
+
+
+def _listed(dataset: lance.LanceDataset, column: str, values: Sequence[str], columns: list[str]) -> pa.Table:
+    listed = ", ".join("'" + value.replace("'", "''") + "'" for value in values)
+    return dataset.to_table(columns=columns, filter=f"{column} IN ({listed})" if values else "false")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from stepwell.warehouse._attempts import Attempt
@@ -30,7 +30,15 @@ _COLUMNS = (*_KEPT, *BASE_COLUMNS)
 class Recall:
     """Brings a linker's memory up to what the tables know."""
 
-    def __init__(self, tables: Mapping[str, LedgerTable], linker: Linker, memories: Memories) -> None:
+    def __init__(
+        self,
+        tables: Mapping[str, LedgerTable],
+        linker: Linker,
+        memories: Memories,
+        forgotten: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """`forgotten` says of a step's id whether it is about to be deleted: nothing is to go on from it."""
+        self._forgotten = forgotten
         self._steps = tables["steps"]
         self._events = tables["events"]
         self._commits = tables["commits"]
@@ -71,7 +79,8 @@ class Recall:
         stored = in_order(stored_of(self._steps.dataset, ids, _COLUMNS), "step_id", self._commits.dataset)
         keys = Rest()
         for row, base in zip(stored.select(_KEPT).to_pylist(), bases_of(stored, self._payloads), strict=True):
-            self._remember(row, base, keys)
+            if not self._forgotten(row["step_id"]):
+                self._remember(row, base, keys)
         for id_ in ids:
             self._memories.get(id_)
             self._memories.changed(id_)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import orjson
 import pyarrow.compute as pc
@@ -29,7 +29,15 @@ _CHAIN = 64
 class RecallAnswers:
     """Finds what `continues` names: answers, warm-ups, and the last step of a conversation object."""
 
-    def __init__(self, tables: Mapping[str, LedgerTable], linker: Linker, memories: Memories) -> None:
+    def __init__(
+        self,
+        tables: Mapping[str, LedgerTable],
+        linker: Linker,
+        memories: Memories,
+        forgotten: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """`forgotten` says of a step's id whether it is about to be deleted: nothing is to go on from it."""
+        self._forgotten = forgotten
         self._steps = tables["steps"]
         self._events = tables["events"]
         self._commits = tables["commits"]
@@ -81,7 +89,8 @@ class RecallAnswers:
         if ids and holds_data(self._steps.dataset):
             found = matching(self._steps.dataset, "response_id", ids, ["response_id", "step_id", "trajectory_id"])
             for row in found.to_pylist():
-                answers.learn(f"response:{row['response_id']}", Answer(row["step_id"], row["trajectory_id"]))
+                if not self._forgotten(row["step_id"]):
+                    answers.learn(f"response:{row['response_id']}", Answer(row["step_id"], row["trajectory_id"]))
         if ids and holds_data(self._events.dataset):
             found = matching(self._events.dataset, "target_id", ids, ["target_id", "kind", "payload"])
             for row in found.filter(pc.field("kind") == CONTEXT).to_pylist():
@@ -90,6 +99,8 @@ class RecallAnswers:
             columns = ["continues", "step_id", "trajectory_id", "producer", "sequence"]
             found = matching(self._steps.dataset, "continues", talks, columns)
             for row in in_order(found, "step_id", self._commits.dataset).to_pylist():  # the last one stands
+                if self._forgotten(row["step_id"]):
+                    continue
                 answers.learn(row["continues"], Answer(row["step_id"], row["trajectory_id"]))
 
     def _waiting(self) -> None:

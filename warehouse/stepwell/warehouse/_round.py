@@ -46,10 +46,10 @@ class Rounds:
         self._warehouse = warehouse
         self._memories = Memories(MEMORY_BYTES)
         self._linker = Linker(self._memories)
-        self._recall = Recall(warehouse.tables, self._linker, self._memories)
-        self._recall_answers = RecallAnswers(warehouse.tables, self._linker, self._memories)
         self._payloads = PayloadMemory()
         self._tombstones = Tombstones(warehouse.tables[FORGOTTEN.name])
+        known = (warehouse.tables, self._linker, self._memories, self._is_forgotten)
+        self._recall, self._recall_answers = Recall(*known), RecallAnswers(*known)
         self._waiting: dict[str, dict[str, int]] = {}
         """By table, the ids of flushes that are not known to be committed, with the flush's number."""
 
@@ -97,6 +97,9 @@ class Rounds:
         for name, ids in made.submitted.items():
             self._waiting.setdefault(name, {}).update(dict.fromkeys(ids, number))
         return made
+
+    def _is_forgotten(self, step_id: str) -> bool:
+        return self._tombstones.has("step", step_id)
 
     def _put(self, made: Rows, spec: TableSpec, rows: Sequence[Row], ranges: Ranges) -> None:
         known = self._known(spec, [row[spec.key] for row in rows], ranges)

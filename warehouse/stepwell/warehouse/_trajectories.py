@@ -111,6 +111,7 @@ class Memory:
         # Conversations that begin alike hold the same objects.
         held = {id(message): len(message) for said in self.said.values() for message in said.messages}
         held |= {id(message): len(message) for base in self.bases for message in base.conversation}
+        held |= {id(base.tools): len(base.tools) for base in self.bases}
         texts = sum(held.values()) + _TEXT_BYTES * len(held)
         return _MEMORY_BYTES + bases + texts + _PLACE_BYTES * len(self.turns)
 
