@@ -548,3 +548,15 @@ def test_a_flush_from_before_something_was_forgotten_is_refused(desk: Desk) -> N
     desk.announce({"p": (1, 2)}, checked={"forgotten": 1})
     assert committer.run_once() == 1
     desk.check({"p": 2})
+
+
+def test_what_another_committer_did_meanwhile_holds_nothing_up(desk: Desk) -> None:
+    """Paused, it was replaced for a while; what waits goes on from commits that it has not seen."""
+    paused, other = desk.committer(), desk.committer()
+    desk.announce({"p": (0, 1)})
+    assert paused.run_once() == 1
+    desk.announce({"p": (1, 2)})
+    assert other.run_once() == 1
+    desk.announce({"p": (2, 3)})
+    assert paused.run_once() == 1
+    desk.check({"p": 3})

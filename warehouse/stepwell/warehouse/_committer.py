@@ -63,7 +63,11 @@ class Committer:
             return 0
         self._idle = None
         try:
+            looked = not self._fresh
             count, removed = self._round([key for key, _ in waiting])
+            if not (count or removed or looked):  # somebody else may have committed what these wait for
+                self._fresh = False
+                count, removed = self._round([key for key, _ in waiting])
         except BaseException:
             self._fresh = False
             raise
