@@ -33,9 +33,9 @@ import lancedb
 db = lancedb.connect("stepwell-data/warehouse")  # or s3://bucket/prefix, with storage_options
 steps = db.open_table("steps")
 steps.search().where("ledger IS NULL AND status = 'ok'").limit(10).to_arrow()
-steps.list_versions()                            # Lance's versions of this table
-steps.checkout(12)                               # time travel, as long as clean-up has not removed the version
-steps.tags.list()                                # `stepwell-<name>-v<version>`: pinned datasets
+steps.list_versions()  # Lance's versions of this table
+steps.checkout(12)  # time travel, as long as clean-up has not removed the version
+steps.tags.list()  # `stepwell-<name>-v<version>`: pinned datasets
 steps.checkout_latest()
 ```
 
