@@ -15,7 +15,8 @@ import brotli
 import pytest
 import zstandard
 
-from stepwell.exchange import Exchange, Request, Response, decode
+from stepwell.exchange import Exchange, Request, Response
+from stepwell.exchange._encoding import decoded
 from stepwell.sdk.records import Step
 
 _CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
@@ -25,6 +26,11 @@ def names(*folders: str) -> list[str]:
     """The recordings of these folders, each by its id in EXPECTED and MANIFEST; none where the corpus is absent."""
     found = (path for folder in folders for path in (_CORPUS / "exchanges" / folder).glob("*.json"))
     return sorted(f"{path.parent.name}/{path.stem}" for path in found)
+
+
+def folders() -> list[str]:
+    """The folders of the corpus; none where it is absent."""
+    return sorted(path.name for path in (_CORPUS / "exchanges").glob("*"))
 
 
 def needed(names: list[str]) -> pytest.MarkDecorator:
@@ -75,9 +81,12 @@ def load(name: str, dialect: str, url: str, asked: bytes | None) -> Exchange:
 
 def plain_body(exchange: Exchange) -> bytes:
     """The recorded answer without its coding, which not every recorder left in the headers."""
-    body = exchange.response.body
-    codings = ", ".join(value for key, value in exchange.response.headers if key == "content-encoding")
-    return decode(body, codings or ("gzip" if body.startswith(b"\x1f\x8b") else "")).body
+    return decoded(exchange.response.body, exchange.response.headers).body
+
+
+def is_stream(body: bytes) -> bool:
+    """Whether it is of server-sent events."""
+    return body.lstrip().startswith((b"data:", b"event:", b":"))
 
 
 def answered(exchange: Exchange, body: bytes, coding: str = "", **fields: Any) -> Exchange:
@@ -98,6 +107,11 @@ def respelled(exchange: Exchange, events: bytes) -> list[Exchange]:
     unix = events.replace(b"\r\n", b"\n")
     others = (unix.replace(b"\n", b"\r\n"), unix.replace(b"\n", b"\r"), unix.replace(b"data: ", b"data:"))
     return [answered(exchange, other) for other in (unix, *others)]
+
+
+def recoded(exchange: Exchange, body: bytes) -> list[Exchange]:
+    """The same exchange with that body in each coding, and, where it is of events, in other line ends: the steps must be the same."""
+    return [*packed(exchange, body), *(respelled(exchange, body) if is_stream(body) else [])]
 
 
 def cuts(body: bytes, pieces: int = 40) -> range:

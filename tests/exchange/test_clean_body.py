@@ -7,7 +7,7 @@ import json
 import pytest
 import zstandard
 
-from stepwell.exchange import Exchange, Request, Response, parse, request_entry
+from stepwell.exchange import Exchange, Request, Response, parse, request_entry, response_entry
 from stepwell.exchange._clean_body import clean_body
 
 ASKED = {
@@ -36,6 +36,37 @@ def test_tokens_for_servers_are_removed_and_nothing_else(dialect: str, asked: ob
             ]
         }
     assert json.loads(cleaned) == expected
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Authorization", "Api-Key", "X-Api-Key", "private-token", "X-Custom-Secret", "Cookie", "x-db-password", "apikey"],
+)
+def test_headers_for_a_server_are_removed_whatever_they_are_called(name: str) -> None:
+    tool = {"type": "mcp", "headers": {name: "canary", "accept": "a"}}
+    asked = {"prompt_cache_key": "k", "tools": [tool]}
+    cleaned = json.loads(clean_body(json.dumps(asked).encode(), "openai.responses"))
+    assert cleaned == {"prompt_cache_key": "k", "tools": [{**tool, "headers": {name: "[removed]", "accept": "a"}}]}
+
+
+def test_what_a_tool_was_called_with_is_content() -> None:
+    used = {"type": "tool_use", "id": "t", "name": "f", "input": {"authorization": "of the call", "x-api-key": "k"}}
+    asked = {**ASKED, "messages": [{"role": "assistant", "content": [used]}]}
+    assert json.loads(clean_body(json.dumps(asked).encode(), "anthropic.messages"))["messages"] == asked["messages"]
+
+
+@pytest.mark.parametrize("coding", [None, "zstd"])
+def test_an_answer_that_repeats_the_tools_has_none_either(coding: str | None) -> None:
+    answer = {"id": "r", "object": "response", "status": "completed", "model": "m", "output": [], **TOOLS}
+    body, headers = json.dumps(answer).encode(), [("content-encoding", coding)] if coding else []
+    response = Response(200, headers, zstandard.compress(body) if coding else body, "complete", 2)
+    if coding is None:
+        kept = response_entry("x", response, "openai.responses").body
+        assert b"canary" not in kept
+        assert b"[removed]" in kept
+    request = Request("POST", "https://x/v1/responses", [], b'{"model": "m", "input": "hi"}', 1)
+    (step,) = parse(Exchange("x", "openai.responses", request, response))
+    assert "canary" not in step.model_dump_json()
 
 
 def test_other_bodies_stay_as_they_are() -> None:

@@ -52,6 +52,13 @@ def test_bad_routes(fields: dict[str, object], reason: str) -> None:
         Route.model_validate(fields)
 
 
+@pytest.mark.parametrize("url", ["http://u:SEC/RET@h:1", "http://a b:1", f"http://h/{'x' * 5000}"])
+def test_another_proxy_that_could_not_be_used_is_refused_here(url: str) -> None:
+    with pytest.raises(ValidationError, match="is no URL of the form") as caught:
+        ProxyConfig(upstream_proxy=url)
+    assert "SEC" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "url", ["u:SECRET@h", "socks5://u:SECRET@h", "http://u:SECRET/@h", "http://u:SECRET@h:99999", "http://u:SECRET[@h"]
 )

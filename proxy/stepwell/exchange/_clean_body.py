@@ -1,27 +1,34 @@
-"""Credentials that a request's body carries on its way to somebody else's server: those of MCP servers the provider shall call.
+"""Credentials that a body carries on its way to somebody else's server: those of MCP servers the provider shall call.
 
 They are transport, not content: `mcp_servers[].authorization_token` of Anthropic, `authorization` and `headers` of an `mcp` tool of
-OpenAI Responses. A body is searched as bytes, since nothing is parsed while traffic passes; inside texts (a tool's arguments, a
-prompt) quotes are escaped, so what a model or a user said is not touched.
+OpenAI Responses, which servers may repeat in their answers. A body is searched as bytes, since nothing is parsed while traffic passes.
+What a model or a user said is not touched: inside texts quotes are escaped, and where a tool's arguments are an object, at Anthropic,
+the one name that is looked for is the API's own.
 """
 
 from __future__ import annotations
 
 import re
 
-_NAMES_SERVERS = frozenset({"anthropic.messages", "openai.responses"})
-"""Dialects whose requests can name MCP servers."""
 _SERVER = b'"mcp'
 """How `"mcp_servers"` and the tool type `"mcp"` begin."""
-_SECRET = re.compile(
-    rb'((?<!\\)"(?:authorization(?:_token)?|proxy-authorization|x-[a-z-]*(?:key|token|auth))"\s*:\s*)"(?:[^"\\]|\\.)*+(?:"|\\?\Z)',
-    re.IGNORECASE | re.DOTALL,
-)
+_HEADER = rb"authorization(?:_token)?|cookie|api_?key|(?:[a-z0-9]++-)++(?:authorization|cookie|key|token|auth|secret|password)"
+"""A bare name that ends so may be a field of the request: `prompt_cache_key` is. A header has hyphens."""
+
+
+def _secret(names: bytes) -> re.Pattern[bytes]:
+    """A name, outside of any text, and its value, though the body ends in the middle of it."""
+    return re.compile(rb'((?<!\\)"(?:' + names + rb')"\s*:\s*)"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.IGNORECASE | re.DOTALL)
+
+
+_SECRETS = {"anthropic.messages": _secret(b"authorization_token"), "openai.responses": _secret(_HEADER)}
+"""By dialect, of those that can name MCP servers."""
 REMOVED = b'"[removed]"'
 
 
 def clean_body(body: bytes, dialect: str | None) -> bytes:
-    """A request's body without credentials for MCP servers; as it is when it names none, which is found out by one search."""
-    if dialect not in _NAMES_SERVERS or _SERVER not in body:
+    """A body without credentials for MCP servers; as it is when it names none, which is found out by one search."""
+    secret = _SECRETS.get(dialect or "")
+    if secret is None or _SERVER not in body:
         return body
-    return _SECRET.sub(rb"\1" + REMOVED, body)
+    return secret.sub(rb"\1" + REMOVED, body)

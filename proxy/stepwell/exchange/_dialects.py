@@ -69,8 +69,8 @@ def parse(exchange: Exchange) -> Sequence[Step]:
     if answered.problem and response.end == "complete":
         raise Unparseable(f"the response body cannot be decoded: {answered.problem}")
     # Once more here: a body that was compressed could not be cleaned while it passed.
-    request_body = clean_body(asked.body, exchange.dialect)
-    whole = with_bodies(exchange, request_body, answered.body)
+    bodies = (clean_body(body, exchange.dialect) for body in (asked.body, answered.body))
+    whole = with_bodies(exchange, *bodies)
     steps = dialect.parse(whole)
     if first := first_token_ns(dialect, whole):
         steps = [step.model_copy(update={"first_token_at": time_of(first)}) for step in steps]

@@ -90,8 +90,8 @@ def request_entry(exchange_id: str, request: Request, **context: Any) -> Entry:
     return Entry(id=exchange_id, kind=REQUEST, head=_json(head), body=body, opens=True)
 
 
-def response_entry(exchange_id: str, response: Response) -> Entry:
-    """The spool entry that answers `request_entry` of the same id."""
+def response_entry(exchange_id: str, response: Response, dialect: str | None = None) -> Entry:
+    """The spool entry that answers `request_entry` of the same id, and is of the same dialect."""
     head: dict[str, Any] = {
         "status": response.status,
         "headers": kept_headers(response.headers),
@@ -101,9 +101,10 @@ def response_entry(exchange_id: str, response: Response) -> Entry:
         "error": response.error,
         "truncated": response.truncated,
     }
-    if len(response.marks) > 1:
+    body = clean_body(response.body, dialect)
+    if len(response.marks) > 1 and len(body) == len(response.body):  # else they point to other places
         head["marks"] = response.marks
-    return Entry(id=f"{exchange_id}.response", kind=RESPONSE, head=_json(head), body=response.body, ref=exchange_id)
+    return Entry(id=f"{exchange_id}.response", kind=RESPONSE, head=_json(head), body=body, ref=exchange_id)
 
 
 def _json(head: dict[str, Any]) -> bytes:

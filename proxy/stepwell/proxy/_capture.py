@@ -118,7 +118,8 @@ class Capture:
             error=_QUOTED.sub("…", error)[:500] if error else None,
             truncated=tee.truncated,
         )
-        self._writer.post(response_entry(call.exchange_id, answered), partial(self.lose, call), after=recorded)
+        entry = response_entry(call.exchange_id, answered, call.dialect.name if call.dialect else None)
+        self._writer.post(entry, partial(self.lose, call), after=recorded)
 
     def announce(self, trajectory_id: str) -> None:
         """Count the generations of a trajectory from now on. Too many trajectories: the one announced first is forgotten."""

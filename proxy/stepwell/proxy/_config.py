@@ -10,6 +10,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from stepwell.proxy._upstream_url import proxy_parts
+
 CONTROL_HOST = "stepwell.invalid"
 """Host name the proxy answers itself, to clients with credentials (`.invalid` never resolves: RFC 2606)."""
 
@@ -209,6 +211,7 @@ class ProxyConfig(BaseModel):
     def _proxy_url(cls, value: str | None) -> str | None:
         if value:
             _url_parts(value, "http(s)://[user:password@]host[:port]")
+            proxy_parts(value)  # as who uses it reads it: else it would be passed over there
         return value
 
     @field_validator("host")

@@ -64,7 +64,7 @@ class Delivery:
             request_known=exchange.request_known,
             trajectory_id=self._record.trajectory_id if self._record else None,
         )
-        self._append([request, response_entry(exchange.id, exchange.response)])
+        self._append([request, response_entry(exchange.id, exchange.response, exchange.dialect)])
 
     def keep(self, entry: Entry) -> None:
         """Keep what is no exchange. It is on the disk when this returns."""
