@@ -3,9 +3,9 @@
     python benchmarks/warehouse.py [--json] [--only bytes_per_step] [--scale 1] [--full] [--machines 8]
 
 Ids are uniform over 150,000, logprobs random, messages come with their text (see `store._talk`); records go into spools as the gateway
-and the proxy write them, and through ingest into a warehouse. Bytes are those that `du` counts after `stepwell maintain`. Rates are per
-second of processor time, so that a busy machine disturbs them little; `details` tells them by the clock, with what else was learned.
-By default it takes minutes and is small; `--full` has a million steps and ten thousand commits, and takes hours.
+and the proxy write them, and through ingest into a warehouse. Bytes are those that `du` counts after `stepwell maintain`. Ingest's rates
+are per second of processor time, so that a busy machine disturbs them little; `details` tells them by the clock, with what else was
+learned. By default it takes minutes and is small; `--full` has a million steps and ten thousand commits, and takes hours.
 """
 
 from __future__ import annotations

@@ -55,6 +55,16 @@ def stepwell() -> Callable[..., Completed]:
     return run
 
 
+@pytest.fixture
+def warehouse(place: Path) -> Path:
+    """The default warehouse of the working directory, empty."""
+    from stepwell.warehouse import Warehouse
+
+    folder = place / "stepwell-data" / "warehouse"
+    Warehouse.open(folder)
+    return folder
+
+
 @dataclass
 class FakeProxy:
     """What `stepwell run` sees of a proxy: the control endpoints, credentials checked."""

@@ -15,15 +15,6 @@ pytest.importorskip("lancedb", reason="the warehouse's packages are not installe
 
 
 @pytest.fixture
-def warehouse(place: Path) -> Path:
-    from stepwell.warehouse import Warehouse
-
-    folder = place / "stepwell-data" / "warehouse"
-    Warehouse.open(folder)
-    return folder
-
-
-@pytest.fixture
 def migrated(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What the work was asked for, in place of the work."""
     from stepwell.warehouse import _migrate

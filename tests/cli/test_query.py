@@ -18,16 +18,6 @@ from stepwell.cli import main
 pytest.importorskip("lancedb", reason="the warehouse's packages are not installed")
 
 
-@pytest.fixture
-def warehouse(place: Path) -> Path:
-    """The default warehouse of the working directory, empty."""
-    from stepwell.warehouse import Warehouse
-
-    folder = place / "stepwell-data" / "warehouse"
-    Warehouse.open(folder)
-    return folder
-
-
 def test_the_answer_goes_to_stdout(warehouse: Path, capfdbinary: Any) -> None:
     assert main(["query", "select 1 as one, 'two' as two", "--format", "json"]) == 0
     assert json.loads(capfdbinary.readouterr().out) == [{"one": 1, "two": "two"}]

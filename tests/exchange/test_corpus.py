@@ -11,21 +11,7 @@ from stepwell.exchange import Exchange, Unparseable, dialect_for, parse
 from stepwell.sdk.records import Step
 
 from . import corpus
-from .corpus import (
-    answered,
-    cuts,
-    each_of,
-    expected,
-    manifest,
-    names,
-    needed,
-    packed,
-    plain_body,
-    raw,
-    respelled,
-    subset,
-    text,
-)
+from .corpus import answered, cuts, each_of, expected, manifest, names, needed, plain_body, raw, recoded, subset, text
 
 NAMES = names("openai_chat")
 UNPARSEABLE = {"openai_chat/pydantic-ai__test_openai-test_text_response__00": "the response is no JSON"}
@@ -130,8 +116,7 @@ def test_no_line_end_and_no_coding_changes_a_step(name: str) -> None:
     exchange = load(name)
     plain = parse(exchange)
     assert parse(exchange) == plain
-    body = plain_body(exchange)
-    for other in [*packed(exchange, body), *(respelled(exchange, body) if body.startswith(b"data:") else [])]:
+    for other in recoded(exchange, plain_body(exchange)):
         assert parse(other) == plain
 
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from stepwell.exchange import Exchange, dialect_for, parse
 from stepwell.exchange._anthropic.dialect import AnthropicMessages
 from stepwell.exchange._sse import parse_events
 from stepwell.sdk.records import Step
 
 from . import corpus
-from .corpus import answered, cuts, expected, manifest, names, needed, packed, plain_body, respelled, subset, text
+from .corpus import answered, cuts, each_of, expected, manifest, names, needed, plain_body, recoded, subset, text
 
 NAMES = names("anthropic", "anthropic_vertex")
 
 pytestmark = needed(NAMES)
-each = pytest.mark.parametrize("name", NAMES)
+each = each_of(NAMES)
 DIALECT = AnthropicMessages()
 
 SPLICED = "anthropic/ai__spliced-message-start.chunks__00"
@@ -148,9 +146,7 @@ def semantic(step: Step) -> dict[str, Any]:
 def test_no_line_end_and_no_coding_changes_a_step(name: str) -> None:
     exchange = load(name)
     steps = parse(exchange)
-    body = exchange.response.body
-    events = respelled(exchange, body) if body.startswith((b"event:", b"data:")) else []
-    for other in [*packed(exchange, body), *events]:
+    for other in recoded(exchange, exchange.response.body):
         assert parse(other) == steps
 
 

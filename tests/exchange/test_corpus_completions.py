@@ -8,21 +8,7 @@ from typing import Any
 from stepwell.exchange import Exchange, dialect_for, parse
 
 from . import corpus
-from .corpus import (
-    answered,
-    cuts,
-    each_of,
-    expected,
-    manifest,
-    names,
-    needed,
-    packed,
-    plain_body,
-    raw,
-    respelled,
-    subset,
-    text,
-)
+from .corpus import answered, cuts, each_of, expected, manifest, names, needed, plain_body, raw, recoded, subset, text
 
 NAMES = names("openai_completions")
 
@@ -73,8 +59,8 @@ def test_every_choice_answers_its_own_prompt(name: str) -> None:
 @each
 def test_no_line_end_and_no_coding_changes_a_step(name: str) -> None:
     exchange = load(name)
-    plain, body = parse(exchange), exchange.response.body
-    for other in [*packed(exchange, body), *(respelled(exchange, body) if body.startswith(b"data:") else [])]:
+    plain = parse(exchange)
+    for other in recoded(exchange, exchange.response.body):
         assert parse(other) == plain
 
 

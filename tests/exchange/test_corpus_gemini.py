@@ -13,20 +13,7 @@ from stepwell.exchange._gemini.words import camel
 from stepwell.sdk.records import Step
 
 from . import corpus
-from .corpus import (
-    answered,
-    cuts,
-    each_of,
-    expected,
-    manifest,
-    names,
-    needed,
-    packed,
-    plain_body,
-    respelled,
-    subset,
-    text,
-)
+from .corpus import answered, cuts, each_of, expected, manifest, names, needed, plain_body, recoded, subset, text
 
 NAMES = names("gemini")
 
@@ -173,11 +160,9 @@ def snake(value: Any) -> Any:
 @each
 def test_no_line_end_and_no_coding_changes_a_step(name: str) -> None:
     exchange = load(name)
-    body = plain_body(exchange)
     steps = parse(exchange)
     assert parse(exchange) == steps
-    events = respelled(exchange, body) if body.lstrip().startswith(b"data:") else []
-    for other in [*packed(exchange, body), *events]:
+    for other in recoded(exchange, plain_body(exchange)):
         assert parse(other) == steps
 
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from stepwell.exchange import Exchange, dialect_for, parse
 
 from . import corpus
-from .corpus import answered, cuts, expected, names, needed, packed, raw, text
+from .corpus import answered, cuts, each_of, expected, names, needed, packed, raw, text
 
 NAMES = names("ollama")
 COUNTERS = {"prompt_eval_count", "eval_count", "total_duration"}
 
 pytestmark = needed(NAMES)
-each = pytest.mark.parametrize("name", NAMES)
+each = each_of(NAMES)
 
 
 def load(name: str) -> Exchange:

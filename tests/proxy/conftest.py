@@ -237,15 +237,19 @@ StartProxy = Callable[..., RunningProxy]
 StartUpstream = Callable[..., Upstream]
 
 
-@pytest.fixture(scope="session")
-def upstream_ca(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """An authority for upstreams (PEM), and a server certificate of it with its key for localhost."""
-    folder = tmp_path_factory.mktemp("upstream-ca")
+def make_ca(folder: Path, *names: str) -> tuple[Path, Path]:
+    """An authority (PEM), and a server certificate of it with its key for those names."""
     authority = ThrowawayCA()
-    certificate, key = authority.issue(["localhost", "127.0.0.1"])
+    certificate, key = authority.issue(list(names))
     (folder / "ca.pem").write_bytes(authority.pem)
     (folder / "server.pem").write_bytes(certificate + key)
     return folder / "ca.pem", folder / "server.pem"
+
+
+@pytest.fixture(scope="session")
+def upstream_ca(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """An authority for upstreams (PEM), and a server certificate of it with its key for localhost."""
+    return make_ca(tmp_path_factory.mktemp("upstream-ca"), "localhost", "127.0.0.1")
 
 
 @pytest.fixture

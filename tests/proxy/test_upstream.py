@@ -15,9 +15,8 @@ from mitmproxy.net.http import http1
 
 from stepwell.proxy import ProxyConfig
 from stepwell.proxy._upstream import UpstreamProxy, is_plain, upstream_proxy
-from stepwell.testing import ThrowawayCA
 
-from .conftest import REPLY, StartProxy, StartUpstream
+from .conftest import REPLY, StartProxy, StartUpstream, make_ca
 from .office import EXPECTED, PASSWORD, USER, basic, tunnels
 
 ASK = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
@@ -27,12 +26,7 @@ PATH = "/v1/chat/completions"
 @pytest.fixture(scope="module")
 def upstream_ca(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """As the others', for names that only the other proxy knows the way to."""
-    folder = tmp_path_factory.mktemp("office-ca")
-    authority = ThrowawayCA()
-    certificate, key = authority.issue(["localhost", "api.far.example", "pages.far.example"])
-    (folder / "ca.pem").write_bytes(authority.pem)
-    (folder / "server.pem").write_bytes(certificate + key)
-    return folder / "ca.pem", folder / "server.pem"
+    return make_ca(tmp_path_factory.mktemp("office-ca"), "localhost", "api.far.example", "pages.far.example")
 
 
 @pytest.mark.parametrize("tls", [False, True])

@@ -17,9 +17,8 @@ import pytest
 from stepwell.proxy import CONTROL_HOST, _upstreams
 from stepwell.proxy._upstream import UpstreamProxy
 from stepwell.proxy._upstreams import Upstreams
-from stepwell.testing import ThrowawayCA
 
-from .conftest import REPLY, TOKEN, RunningProxy, StartProxy, StartUpstream
+from .conftest import REPLY, TOKEN, RunningProxy, StartProxy, StartUpstream, make_ca
 from .office import Tunnels, basic, tunnels
 
 ASK = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
@@ -30,12 +29,7 @@ CONTROL = f"http://{CONTROL_HOST}"
 @pytest.fixture(scope="module")
 def upstream_ca(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """As the others', for names that only the other proxies know the way to."""
-    folder = tmp_path_factory.mktemp("offices-ca")
-    authority = ThrowawayCA()
-    certificate, key = authority.issue(["localhost", "api.far.example", "pages.far.example"])
-    (folder / "ca.pem").write_bytes(authority.pem)
-    (folder / "server.pem").write_bytes(certificate + key)
-    return folder / "ca.pem", folder / "server.pem"
+    return make_ca(tmp_path_factory.mktemp("offices-ca"), "localhost", "api.far.example", "pages.far.example")
 
 
 @pytest.fixture

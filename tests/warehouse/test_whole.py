@@ -120,7 +120,7 @@ def test_storage_columns_are_not_readable(pair: pa.Table) -> None:
 
 def branches() -> list[Step]:
     """Of three trajectories; in `t` only `b` and its child need what `a` has in its payload."""
-    steps = [
+    return [
         step("a", PROMPT, [FIRST, LARGE]),
         step("b", [*PROMPT, 1, 2, 3], [FIRST, LARGE, ANSWER, FIRST]),
         step("c", [*PROMPT, 1, 2, 3, 4], [FIRST, LARGE, ANSWER, FIRST, FIRST]),
@@ -129,7 +129,6 @@ def branches() -> list[Step]:
         step("u2", [*PROMPT, 1, 2], [FIRST, ANSWER, FIRST], "u", tools=[{"name": "t" * 3000}]),
         step("v", PROMPT, [FIRST], "v"),
     ]
-    return [*steps[:4], steps[4], steps[5], steps[6]]
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ _KEPT = re.compile(
     r"""accept | content-(type|encoding|length) | user-agent | date | server | retry-after | idempotency-key
     | (x-)?request-id | x-amzn-requestid | traceparent | x-ratelimit-[a-z-]+
     | openai-(model|version|processing-ms) | anthropic-(version|beta)
-    | x-stainless-[a-z-]+ | x-stepwell-[a-z0-9._-]+ | x-stepwell-meta-[a-z0-9_.-]+
+    | x-stainless-[a-z-]+ | x-stepwell-[a-z0-9._-]+
     | (x-)?session-id | session_id | thread-id | conversation_id | x-parent-session-id | x-claude-code-[a-z-]+
     | x-codex-turn-metadata | amz-sdk-request
     | x-sglext-[a-z-]+
@@ -37,9 +37,8 @@ def kept_headers(headers: Iterable[tuple[str, str]]) -> Headers:
 @lru_cache(maxsize=4096)
 def _kept_name(name: str) -> str:
     """The name in lower case, or nothing. Remembered: this runs while traffic passes, over the same few names."""
-    lowered = (
-        name.lower() if name.isascii() else ""
-    )  # else it is no header's name, though it may become one in lower case
+    # One that is not ASCII is no header's name, though it may become one in lower case.
+    lowered = name.lower() if name.isascii() else ""
     return lowered if _KEPT.fullmatch(lowered) and not _SECRET.fullmatch(lowered) else ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -37,7 +38,7 @@ def copy(
         bool,
         typer.Option("--prune", help="Remove from TO what FROM does not have any more; always done after a `forget`"),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON")] = False,
+    as_json: options.Json = False,
     config: options.Config = None,
 ) -> None:
     """Copy a warehouse, or what is new in it since it was copied last.
@@ -55,12 +56,10 @@ def copy(
 
     done = Copy(*ends, prune=prune, say=lambda text: print(f"stepwell: {text}", file=sys.stderr)).run()  # noqa: T201
     if as_json:
-        from json import dumps
-
-        sys.stdout.write(f"{dumps(asdict(done))}\n")
-        return
-    removed = f", {done.removed} removed" if done.removed else ""
-    sys.stdout.write(f"{done.files} files ({done.bytes} bytes) copied, {done.there} there already{removed}\n")
+        print(json.dumps(asdict(done)))  # noqa: T201
+    else:
+        removed = f", {done.removed} removed" if done.removed else ""
+        print(f"{done.files} files ({done.bytes} bytes) copied, {done.there} there already{removed}")  # noqa: T201
 
 
 def _end(uri: str, store: StoreConfig, profile: str | None, endpoint: str | None) -> tuple[str, dict[str, str]]:

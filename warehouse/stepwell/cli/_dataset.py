@@ -8,44 +8,33 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from stepwell.cli import _options as options
+from stepwell.cli._options import At, Config, Data, Json, Warehouse
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepwell.warehouse import Dataset
-    from stepwell.warehouse import Warehouse as OpenWarehouse
+    from stepwell.warehouse import Dataset, Datasets
 
 app = typer.Typer(no_args_is_help=True, help="Frozen, versioned selections of steps: make, compare and export them.")
 
 Reference = Annotated[str, typer.Argument(metavar="NAME[@VERSION]", help="A dataset; without a version its newest")]
-Json = Annotated[bool, typer.Option("--json", help="Write JSON")]
 
 
 @app.command("list")
-def list_(
-    as_json: Json = False,
-    config: options.Config = None,
-    data: options.Data = None,
-    warehouse: options.Warehouse = None,
-) -> None:
+def list_(as_json: Json = False, config: Config = None, data: Data = None, warehouse: Warehouse = None) -> None:
     """Every version of every dataset."""
-    _listed(_open(config, data, warehouse).datasets.list(), as_json)
+    _listed(_datasets(config, data, warehouse).list(), as_json)
 
 
 @app.command()
 def show(
-    dataset: Reference,
-    as_json: Json = False,
-    config: options.Config = None,
-    data: options.Data = None,
-    warehouse: options.Warehouse = None,
+    dataset: Reference, as_json: Json = False, config: Config = None, data: Data = None, warehouse: Warehouse = None
 ) -> None:
     """One version: its entry in the registry and where it comes from."""
-    opened = _open(config, data, warehouse)
+    datasets = _datasets(config, data, warehouse)
     name, version = _reference(dataset)
-    found = opened.datasets.get(name, version)
-    _facts({**_entry(found), **opened.datasets.lineage(name, found.version)}, as_json)
+    found = datasets.get(name, version)
+    _facts({**_entry(found), **datasets.lineage(name, found.version)}, as_json)
 
 
 @app.command()
@@ -61,19 +50,19 @@ def create(
         ),
     ] = None,
     note: Annotated[str | None, typer.Option("--note", metavar="TEXT", help="What it is for")] = None,
-    at: options.At = None,
+    at: At = None,
     pin: Annotated[bool, typer.Option("--pin", help="Keep today's files, too, for readers with plain LanceDB")] = False,
     as_json: Json = False,
-    config: options.Config = None,
-    data: options.Data = None,
-    warehouse: options.Warehouse = None,
+    config: Config = None,
+    data: Data = None,
+    warehouse: Warehouse = None,
 ) -> None:
     """Freeze a selection with the rewards and labels that it has now.
 
     Example: `stepwell dataset create math --where "trajectory_reward > 0 and policy_version >= 3"`
     """
     selected: dict[str, Any] = {} if where is None else {"where": where}
-    made = _open(config, data, warehouse).datasets.create(name, **selected, note=note, pin=pin, at=at)
+    made = _datasets(config, data, warehouse).create(name, **selected, note=note, pin=pin, at=at)
     _facts(_entry(made), as_json)
 
 
@@ -82,33 +71,29 @@ def diff(
     before: Reference,
     after: Reference,
     as_json: Json = False,
-    config: options.Config = None,
-    data: options.Data = None,
-    warehouse: options.Warehouse = None,
+    config: Config = None,
+    data: Data = None,
+    warehouse: Warehouse = None,
 ) -> None:
     """The steps that were added, removed, or have other rewards or labels."""
-    _table(_open(config, data, warehouse).datasets.diff(before, after), as_json)
+    _table(_datasets(config, data, warehouse).diff(before, after), as_json)
 
 
 @app.command()
 def lineage(
-    dataset: Reference,
-    as_json: Json = False,
-    config: options.Config = None,
-    data: options.Data = None,
-    warehouse: options.Warehouse = None,
+    dataset: Reference, as_json: Json = False, config: Config = None, data: Data = None, warehouse: Warehouse = None
 ) -> None:
     """Where a version comes from: commit, filter, policies, models, sources, other datasets."""
-    _facts(_open(config, data, warehouse).datasets.lineage(*_reference(dataset)), as_json)
+    _facts(_datasets(config, data, warehouse).lineage(*_reference(dataset)), as_json)
 
 
 @app.command()
 def delete(
     dataset: Annotated[str, typer.Argument(metavar="NAME@VERSION", help="The version to delete")],
     force: Annotated[bool, typer.Option("--force", help="Also when it is pinned")] = False,
-    config: options.Config = None,
-    data: options.Data = None,
-    warehouse: options.Warehouse = None,
+    config: Config = None,
+    data: Data = None,
+    warehouse: Warehouse = None,
 ) -> None:
     """Delete a version: its entry, its rows and its pins. The steps stay, and its number is not given again."""
     from stepwell.errors import SettingsError
@@ -116,7 +101,7 @@ def delete(
     name, version = _reference(dataset)
     if version is None:
         raise SettingsError(f"which version of {name}? Deleting takes {name}@VERSION")
-    _open(config, data, warehouse).datasets.delete(name, version, force=force)
+    _datasets(config, data, warehouse).delete(name, version, force=force)
     sys.stdout.write(f"deleted {name}@{version}\n")
 
 
@@ -129,34 +114,28 @@ def export(
         typer.Option("--format", "-f", help="How to write it", show_default="by the file's name, else parquet"),
     ] = None,
     as_json: Json = False,
-    config: options.Config = None,
-    data: options.Data = None,
-    warehouse: options.Warehouse = None,
+    config: Config = None,
+    data: Data = None,
+    warehouse: Warehouse = None,
 ) -> None:
     """Write a version with whole prompts to a file that needs no Stepwell to read, checked against what was frozen."""
-    opened = _open(config, data, warehouse)
+    datasets = _datasets(config, data, warehouse)
     from stepwell.warehouse import export as write
 
     name, version = _reference(dataset)
     guessed: Literal["parquet", "arrow"] = "arrow" if output.suffix in (".arrow", ".feather") else "parquet"
-    card = write(opened.datasets, name, version, output, format or guessed)
+    card = write(datasets, name, version, output, format or guessed)
     if as_json:
         _facts(card, as_json)
     else:
         sys.stdout.write(f"{card['steps']} steps of {card['dataset']} in {', '.join(card['files'])}\n")
 
 
-def _open(config: Path | None, data: Path | None, warehouse: str | None) -> OpenWarehouse:
+def _datasets(config: Path | None, data: Path | None, warehouse: str | None) -> Datasets:
+    from stepwell.cli._opened import opened
     from stepwell.cli._settings import load_settings
-    from stepwell.errors import SettingsError, StoreError
 
-    settings = load_settings(config, data=data, warehouse=warehouse)
-    from stepwell.warehouse import Warehouse
-
-    try:
-        return Warehouse.open(settings.warehouse_uri, storage_options=settings.store.storage_options(), create=False)
-    except StoreError as error:
-        raise SettingsError(str(error)) from error
+    return opened(load_settings(config, data=data, warehouse=warehouse)).datasets
 
 
 def _reference(text: str) -> tuple[str, int | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stepwell.cli import _options as options
-from stepwell.errors import SettingsError, StoreError
+from stepwell.errors import SettingsError
 
 if TYPE_CHECKING:
     from stepwell.warehouse import Forgotten
@@ -33,7 +34,7 @@ def forget(
             "--timeout", min=0, metavar="SECONDS", help="How long a running ingest or proxy may take for its part"
         ),
     ] = 60.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON")] = False,
+    as_json: options.Json = False,
     config: options.Config = None,
     data: options.Data = None,
     warehouse: options.Warehouse = None,
@@ -47,6 +48,7 @@ def forget(
 
     Example: `stepwell forget --where "trajectory_id in (select trajectory_id from feedback where text = 'delete me')" --dry-run`
     """
+    from stepwell.cli._opened import opened
     from stepwell.cli._settings import load_settings
 
     if not trajectory and where is None:
@@ -54,32 +56,28 @@ def forget(
     if not (yes or dry_run or sys.stdin.isatty()):
         raise SettingsError("nothing is forgotten without being asked: give --yes, or --dry-run")
     settings = load_settings(config, data=data, warehouse=warehouse)
-    from stepwell.warehouse import Forget, Warehouse
+    from stepwell.warehouse import Forget
 
-    try:
-        opened = Warehouse.open(settings.warehouse_uri, storage_options=settings.store.storage_options(), create=False)
-    except StoreError as error:
-        raise SettingsError(str(error)) from error
     seen: list[Forgotten] = []
 
     def confirm(would: Forgotten) -> bool:
         seen.append(would)
-        if yes or dry_run:
-            return yes and not dry_run
-        _show(would, done=False)
-        return typer.confirm("Forget this for good?", err=True)
+        return not dry_run and (yes or _confirmed(would))
 
-    work = Forget(opened, settings.data, redact=settings.redact, patience=timeout)
+    work = Forget(opened(settings), settings.data, redact=settings.redact, patience=timeout)
     done = work.run(trajectory or (), where, confirm=confirm)
     if done is None and not dry_run:
         raise typer.Exit(1)
     told = done or seen[0]
     if as_json:
-        from json import dumps
-
-        sys.stdout.write(f"{dumps(asdict(told))}\n")
+        print(json.dumps(asdict(told)))  # noqa: T201
     else:
         _show(told, done=done is not None)
+
+
+def _confirmed(would: Forgotten) -> bool:
+    _show(would, done=False)
+    return typer.confirm("Forget this for good?", err=True)
 
 
 def _show(told: Forgotten, *, done: bool) -> None:

@@ -53,7 +53,7 @@ def import_(
     Reads HAR files, mitmproxy flow dumps and JSON exchanges (`{"request": {"method", "url", "headers", "body"}, "response":
     {"status", "headers", "body" or "body_b64"}}`: one object, a list, or one per line), gzipped or not, told apart by their
     content. Importing the same twice adds nothing. What cannot be parsed is quarantined and counted. What is printed went
-    through the `[redact]` rules, as what is stored does.
+    through the rules of redaction, as what is stored does.
 
     Example: `stepwell import recordings/ session.har --dry-run`
     """

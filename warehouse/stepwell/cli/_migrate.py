@@ -32,7 +32,7 @@ def migrate(
     if settings.data.is_dir() and not lock.acquire(0):
         raise SettingsError(f"an ingest works on {settings.data}: stop it before the warehouse is migrated")
     try:
-        say = _silent if as_json else _say
+        say = (lambda _: None) if as_json else _say
         done = run(settings.warehouse_uri, settings.store.storage_options(), dry_run=dry_run, say=say)
     finally:
         lock.release()
@@ -46,7 +46,3 @@ def migrate(
 
 def _say(name: str) -> None:
     print(f"{name} is done", flush=True)  # noqa: T201
-
-
-def _silent(_: str) -> None:
-    """For `--json`."""

@@ -43,6 +43,7 @@ At = Annotated[
         show_default="the newest",
     ),
 ]
+Json = Annotated[bool, typer.Option("--json", help="Write JSON")]
 Supervised = Annotated[
     bool,
     typer.Option(

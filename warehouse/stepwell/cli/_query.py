@@ -11,7 +11,7 @@ from typing import IO, Annotated, Literal
 import typer
 
 from stepwell.cli import _options as options
-from stepwell.errors import SettingsError, StoreError
+from stepwell.errors import SettingsError
 
 Format = Literal["table", "json", "csv", "parquet"]
 
@@ -38,19 +38,15 @@ def query(
 
     `stepwell query "select * from steps where trajectory_id = 'abc'" --format parquet --output steps.parquet`
     """
+    from stepwell.cli._opened import opened
     from stepwell.cli._settings import load_settings
 
     if format == "parquet" and output is None and sys.stdout.isatty():
         raise SettingsError("parquet is binary: name a file with --output, or redirect standard output")
     settings = load_settings(config, data=data, warehouse=warehouse)
     from stepwell.cli._result import write
-    from stepwell.warehouse import Warehouse
 
-    try:
-        opened = Warehouse.open(settings.warehouse_uri, storage_options=settings.store.storage_options(), create=False)
-    except StoreError as error:
-        raise SettingsError(str(error)) from error
-    result = opened.query(sys.stdin.read() if sql == "-" else sql, at=at)
+    result = opened(settings).query(sys.stdin.read() if sql == "-" else sql, at=at)
     with _target(output) as file:
         write(result, format, file)
 

@@ -27,7 +27,10 @@ def score(
     name: Annotated[
         str | None,
         typer.Option(
-            "--name", metavar="NAME", help="The score's name; of several its prefix", show_default="the function's"
+            "--name",
+            metavar="NAME",
+            help="The score's name; where the function names several, their prefix",
+            show_default="the function's; no prefix",
         ),
     ] = None,
     level: Annotated[

@@ -26,7 +26,8 @@ def proxy(
 ) -> None:
     """Run the capturing proxy alone, in the foreground.
 
-    It relays HTTPS untouched and records the calls to LLM hosts in the spool; everything else passes through undecrypted.
+    It relays HTTPS, untouched unless a route says otherwise, and records the calls to LLM hosts in the spool; every other host passes
+    through undecrypted.
     """
     from stepwell.cli._process import one_process
     from stepwell.cli._settings import load_settings
@@ -81,7 +82,8 @@ def ingest(
 ) -> None:
     """Run ingest alone, in the foreground.
 
-    It reads the spools, parses and links what they hold, and commits it to the warehouse, exactly once.
+    It reads the spools, parses and links what they hold, and brings it into the warehouse, exactly once. Of all that work on one
+    warehouse, on whatever machine, one commits for the others and maintains it.
     """
     from stepwell.cli._process import one_process
     from stepwell.cli._settings import load_settings

@@ -7,8 +7,8 @@
     warehouse.datasets.create("math", "trajectory_reward > 0 AND status = 'ok'")
     warehouse.datasets.read("math", 1)                               # Arrow, whole prompts, the same bytes for ever
 
-Facts only are stored: `steps`, and `events` about them. Rewards, states and readiness are resolved from those when asked. Needs the extra
-`warehouse`.
+Facts are stored: `steps`, and `events` about them. Rewards, states and readiness are resolved from those when asked; summaries of them are
+kept for speed, and can be made anew. Needs the extra `warehouse`.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ def names_in(db: duckdb.DuckDBPyConnection, sql: str) -> frozenset[str] | None:
     names: set[str] = set()
     tables: set[str] = set()
     qualifiers: set[str] = set()
-    for node in _nodes(tree):
+    for node in nodes_in(tree):
         if node.get("class") == "STAR" or node.get("ref_type") == "NATURAL" or node.get("type") == "TABLE_FUNCTION":
             return None
         if node.get("class") == "COLUMN_REF":
@@ -37,7 +37,7 @@ def names_in(db: duckdb.DuckDBPyConnection, sql: str) -> frozenset[str] | None:
 def tables_in(db: duckdb.DuckDBPyConnection, sql: str) -> frozenset[str] | None:
     """Every table that a statement names, in lower case; None where that cannot be told."""
     tree = parsed(db, sql)
-    nodes = list(_nodes(tree))
+    nodes = list(nodes_in(tree))
     if tree is None or any(node.get("type") == "TABLE_FUNCTION" for node in nodes):
         return None
     return frozenset(str(node["table_name"]).lower() for node in nodes if node.get("table_name"))
@@ -45,7 +45,7 @@ def tables_in(db: duckdb.DuckDBPyConnection, sql: str) -> frozenset[str] | None:
 
 def constants_in(db: duckdb.DuckDBPyConnection, sql: str) -> frozenset[str | int]:
     """Every text and whole number that a statement contains as a value."""
-    literals = [node["literal"] for node in _nodes(parsed(db, sql)) if isinstance(node.get("literal"), dict)]
+    literals = [node["literal"] for node in nodes_in(parsed(db, sql)) if isinstance(node.get("literal"), dict)]
     texts = {str(literal["text"]) for literal in literals if literal.get("kind") == "STRING"}
     return frozenset(texts | {int(literal["text"]) for literal in literals if literal.get("kind") == "INTEGER"})
 
@@ -57,7 +57,7 @@ def parsed(db: duckdb.DuckDBPyConnection, sql: str) -> Any:
     return None if tree["error"] else tree["statements"]
 
 
-def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+def nodes_in(tree: Any) -> Iterator[dict[str, Any]]:
     """Every object in a JSON value; without recursion, since a statement may be nested deeply."""
     waiting = [tree]
     while waiting:

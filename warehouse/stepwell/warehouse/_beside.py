@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -17,7 +16,7 @@ from stepwell.warehouse._flush import Inbox
 from stepwell.warehouse._lease import FOLDER as LEASE
 from stepwell.warehouse._ledger import Marks
 from stepwell.warehouse._objects import objects_at
-from stepwell.warehouse._s3 import PROBE, is_object_store, s3_client
+from stepwell.warehouse._s3 import PROBE, is_object_store, place_of, s3_client
 
 UNFINISHED = 3600.0
 """Seconds after which a file that is still being written, a probe, or a part of an old lease is litter."""
@@ -93,13 +92,12 @@ def _in_folder(root: Path) -> Iterator[Beside]:
 
 
 def _in_bucket(root: str, storage_options: Mapping[str, str]) -> Iterator[Beside]:
-    parts = urlsplit(root)
-    prefix = f"{parts.path.strip('/')}/".lstrip("/")
+    bucket, prefix = place_of(root)
     pages: Any = s3_client(storage_options).get_paginator("list_objects_v2")
     folders = [prefix]
     for folder in folders:
         # The delimiter keeps the tables' many files out of the listing.
-        for page in pages.paginate(Bucket=parts.netloc, Prefix=folder, Delimiter="/"):
+        for page in pages.paginate(Bucket=bucket, Prefix=folder, Delimiter="/"):
             folders += [
                 one["Prefix"] for one in page.get("CommonPrefixes", ()) if not one["Prefix"].endswith(".lance/")
             ]

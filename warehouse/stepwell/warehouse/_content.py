@@ -34,9 +34,8 @@ def content_hash(
     pieces: list[bytes | memoryview] = [f"{prompt_length} {len(messages)}".encode()]
     for part in (token_bytes, logprob_bytes, *messages, response, tools):
         pieces += (_SIZE.pack(len(part)), part)
-    return hashlib.blake2b(
-        b"".join(pieces), digest_size=16
-    ).hexdigest()  # at once: many small updates take as long again
+    # At once: many small updates take as long again.
+    return hashlib.blake2b(b"".join(pieces), digest_size=16).hexdigest()
 
 
 def hashes_of(steps: pa.Table) -> list[str]:

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
-from urllib.parse import urlsplit
 
 from boto3.exceptions import Boto3Error
 from boto3.s3.transfer import TransferConfig
@@ -17,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from stepwell.errors import StoreError
 from stepwell.warehouse._credentials import PROFILE
-from stepwell.warehouse._s3 import is_object_store, s3_client
+from stepwell.warehouse._s3 import is_object_store, place_of, s3_client
 
 _PART = 16 << 20
 _MULTIPART = TransferConfig(multipart_threshold=4 * _PART, multipart_chunksize=_PART, max_concurrency=4)
@@ -86,8 +85,7 @@ class BucketEnd:
     """Objects under a prefix of a bucket; otherwise as `FolderEnd`."""
 
     def __init__(self, uri: str, options: Mapping[str, str]) -> None:
-        parts = urlsplit(uri)
-        self.bucket, self.prefix = parts.netloc, f"{parts.path.strip('/')}/".lstrip("/")
+        self.bucket, self.prefix = place_of(uri)
         self.client = s3_client(options, patient=True)
         self.account = (self.client.meta.endpoint_url, options.get(PROFILE), options.get("aws_access_key_id"))
         """One of the same account can be copied from by the store itself."""

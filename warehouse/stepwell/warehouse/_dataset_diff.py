@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import duckdb
 import pyarrow as pa
 
+from stepwell.warehouse._engine import connection
 from stepwell.warehouse._frozen import RESOLVED
 
 _SHOWN = ("step_reward", "trajectory_reward", "labels", "trajectory_labels")
@@ -19,7 +19,7 @@ def difference(before: pa.Table, after: pa.Table) -> pa.Table:
     """
     differs = ", ".join(f"CASE WHEN a.{name} IS DISTINCT FROM b.{name} THEN '{name}' END" for name in RESOLVED)
     shown = ", ".join(f"b.{name} AS {name}_before, a.{name} AS {name}_after" for name in _SHOWN)
-    with duckdb.connect() as db:
+    with connection() as db:
         db.register("before", _placed(before))
         db.register("after", _placed(after))
         return db.sql(f"""

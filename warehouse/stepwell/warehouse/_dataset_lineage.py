@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from stepwell.warehouse._asked import constants_in
+from stepwell.warehouse._engine import connection
 from stepwell.warehouse._registry import Dataset
 
 _LISTED = ("policy", "policy_version", "model", "source", "fingerprint", "dialect")
@@ -30,7 +30,7 @@ def datasets_named(where: str, at: object, known: Iterable[Dataset]) -> list[str
 
     A filter names a dataset by a text in it, as in `step_id IN (SELECT step_id FROM dataset_rows WHERE name = 'math' AND version = 2)`.
     """
-    with duckdb.connect() as db:
+    with connection() as db:
         said = constants_in(db, f"FROM steps WHERE ({where}\n)")
     versions: dict[str, set[int]] = {}
     for item in known:

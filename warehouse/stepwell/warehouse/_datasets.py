@@ -118,21 +118,24 @@ class Datasets:
     ) -> pa.RecordBatchReader:
         """What `read` gives, a bounded number of steps at a time. Content that changed is found while the stream is read."""
         dataset = self.get(name, version)
-        lacks = incomplete(self._registry.lineage(dataset))
+        noted = self._registry.lineage(dataset)
+        lacks = incomplete(noted)
         if lacks and not allow_incomplete:
             raise StoreError(
                 f"dataset {dataset.label} is {lacks}: read what is left with allow_incomplete, or make another version"
             )
         rows = self.rows(dataset)
-        if verify and not lacks and frozen.fingerprint(rows, self.peers(name, dataset.version)) != dataset.fingerprint:
-            raise StoreError(f"the rows of dataset {dataset.label} do not give its fingerprint: they were changed")
+        if verify and not lacks:
+            peers = frozen.peers_of(self._tables["dataset_rows"], dataset)
+            if frozen.fingerprint(rows, peers) != dataset.fingerprint:
+                raise StoreError(f"the rows of dataset {dataset.label} do not give its fingerprint: they were changed")
         table = self._tables["steps"]
         for needed in (table, self._tables["payloads"]):
             needed.refresh()
         missing = rows.num_rows - len(existing(table.dataset, "step_id", rows["step_id"].to_pylist()))
         if missing:
             raise StoreError(f"dataset {dataset.label}: {missing} of {rows.num_rows} steps are not in the warehouse")
-        columns = dict.fromkeys([*self._registry.lineage(dataset)["columns"], *frozen.RESOLVED])
+        columns = dict.fromkeys([*noted["columns"], *frozen.RESOLVED])
         check = partial(frozen.verify, dataset) if verify else None
         return stream(table.dataset, rows, list(columns), frozen.RESOLVED, self._warehouse.payloads, check)
 

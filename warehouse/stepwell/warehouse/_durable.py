@@ -40,10 +40,10 @@ class Durable:
             changed = False
             for path, at in _files(folder):
                 if at >= self._since - _SLACK_NS:
-                    _force(path)
+                    force(path)
                     changed, newest = True, max(newest, at)
             if changed:
-                _force(folder)
+                force(folder)
         self._since = newest
 
     def _folders(self) -> Iterator[Path]:
@@ -59,7 +59,8 @@ def _files(folder: Path) -> Iterator[tuple[str, int]]:
                 yield entry.path, entry.stat().st_mtime_ns
 
 
-def _force(path: str | Path) -> None:
+def force(path: str | Path) -> None:
+    """A file, or the names in a folder, on the disk; what is not there any more need not be."""
     try:
         file = os.open(path, os.O_RDONLY)
     except FileNotFoundError:

@@ -64,12 +64,13 @@ class Histories:
     def told(self, whose: Hashable, messages: Sequence[Message], model: str | None) -> Told:
         """The prompt of these messages, which are in canonical form."""
         texts = tuple(map(orjson.dumps, messages))
-        for told in self._told.get(whose or texts[:2], ()):
+        whose = whose or texts[:2]
+        for told in self._told.get(whose, ()):
             count = len(told.messages)
             if goes_on_from(told.begun, model) and texts[:count] == told.messages:
                 more = Told((*told.messages, *map(trimmed, texts[count:])), gone_on(told.begun, messages[count:]))
-                return self._keep(whose or texts[:2], told, more)
-        return self._keep(whose or texts[:2], None, Told(tuple(map(trimmed, texts)), begun(messages, model)))
+                return self._keep(whose, told, more)
+        return self._keep(whose, None, Told(tuple(map(trimmed, texts)), begun(messages, model)))
 
     def _more(self, told: Told, rest: bytes, text: bytes) -> Told:
         messages = _listed(rest)

@@ -216,9 +216,6 @@ class Ingest:
                     at=time.time(),
                 )
             )
-        except StoreError:
-            self._astray = True
-            raise
         except (OSError, RuntimeError, ValueError) as error:  # reading back what is stored: Lance's errors of the store
             self._astray = True
             raise StoreError(f"the store of {self._warehouse.uri} failed: {error}") from error
@@ -235,7 +232,7 @@ class Ingest:
         return {int(key.rpartition("/")[2]) for key in self._inbox.keys(self.writer)}
 
     def _has(self, planned: Planned) -> bool:
-        return all(self._committed.get(producer, 0) >= upto for producer, (_, upto) in planned.ranges.items())
+        return held(self._committed, planned.ranges) is True
 
     def _reached(self) -> Marks:
         """Up to where records are committed or on their way."""

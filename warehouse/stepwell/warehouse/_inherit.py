@@ -43,20 +43,20 @@ def continued(draft: Draft, before: Before) -> Draft:
         messages = (*before.messages, *draft.messages)
         return replace(draft, messages=messages, tools=_tools(draft.tools, before.tools, tail.brought), keys=keys)
     said = [orjson.loads(message) for message in before.messages]
-    kept = [*_instructions(own), *said[len(_instructions(said)) :], *own[len(_instructions(own)) :]]
+    whole = [*_instructions(own), *said[len(_instructions(said)) :], *own[len(_instructions(own)) :]]
     brought = keys_of(said, None).brought
     return replace(
         draft,
-        messages=tuple(_same_bytes(kept, (*before.messages, *draft.messages), (*said, *own))),
+        messages=tuple(_same_bytes(whole, (*before.messages, *draft.messages), (*said, *own))),
         tools=_tools(draft.tools, before.tools, brought),
-        keys=keys_of(kept, answer, draft.step.model_asked, before.missing),
+        keys=keys_of(whole, answer, draft.step.model_asked, before.missing),
     )
 
 
-def _same_bytes(kept: Iterable[Message], texts: tuple[bytes, ...], messages: tuple[Any, ...]) -> Iterator[bytes]:
+def _same_bytes(whole: Iterable[Message], texts: tuple[bytes, ...], messages: tuple[Any, ...]) -> Iterator[bytes]:
     """The texts of the messages: the same objects, so that a long conversation is held once."""
     text_of = {id(message): text for message, text in zip(messages, texts, strict=True)}
-    return (text_of[id(message)] for message in kept)
+    return (text_of[id(message)] for message in whole)
 
 
 def _instructions(messages: list[Message]) -> list[Message]:

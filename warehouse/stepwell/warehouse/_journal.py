@@ -15,6 +15,7 @@ from pathlib import Path
 import orjson
 
 from stepwell.errors import StoreError
+from stepwell.warehouse._durable import force
 from stepwell.warehouse._flush import Ranges
 
 _log = logging.getLogger(__name__)
@@ -94,7 +95,7 @@ def _write(path: Path, data: bytes) -> None:
             raise
         _synced(path, data, "r+b")
     else:
-        _settled(path.parent)
+        force(path.parent)  # its new name, too
 
 
 def _synced(path: Path, data: bytes, mode: str = "wb") -> None:
@@ -103,12 +104,3 @@ def _synced(path: Path, data: bytes, mode: str = "wb") -> None:
         file.truncate()
         file.flush()
         os.fsync(file.fileno())
-
-
-def _settled(folder: Path) -> None:
-    """The new name is on disk, too."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

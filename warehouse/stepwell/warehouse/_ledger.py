@@ -134,17 +134,7 @@ class LedgerTable:
         highest = before | {producer: max(mark, before.get(producer, 0)) for producer, mark in marks.items()}
         count = max(count, number)
         removed, updated = self._without_ledger()
-        ledger = self._write(ledger_row(self.spec, highest, count))
-        operation = lance.LanceOperation.Update(
-            removed_fragment_ids=removed, updated_fragments=updated, new_fragments=[*added, *ledger], fields_modified=[]
-        )
-        self._dataset = lance.LanceDataset.commit(
-            dataset,
-            operation,
-            read_version=dataset.version,
-            storage_options=self._options,
-            enable_v2_manifest_paths=True,
-        )
+        self._replace(removed, updated, added, ledger_row(self.spec, highest, count))
         if self._dataset.version == dataset.version + 1:  # else somebody's commit came between, of another kind
             self._known = (self._dataset.version, highest, count)
             # New fragments are numbered in their order, and the ledger row's is the last one.
@@ -152,27 +142,34 @@ class LedgerTable:
 
     def _rewrite(self, rows: pa.Table, gone: str, marks: Marks, number: int) -> None:
         dataset, condition = self._dataset, f"({gone}) OR {self._condition}"
-        places = dataset.to_table(columns=[], filter=condition, with_row_address=True)["_rowaddr"].to_numpy() >> 32
+        rows_gone = dataset.to_table(columns=[], filter=condition, with_row_address=True)["_rowaddr"].to_numpy()
+        places = set((rows_gone >> 32).tolist())
         removed, updated = [], []
-        for fragment in (one for one in dataset.get_fragments() if one.fragment_id in set(places.tolist())):
+        for fragment in (one for one in dataset.get_fragments() if one.fragment_id in places):
             left = fragment.delete(condition)
             updated += [] if left is None else [left]
             removed += [fragment.fragment_id] if left is None else []
         added = self._write(rows) if rows.num_rows else []
+        self._replace(removed, updated, added, ledger_row(self.spec, marks, number))
+        self._known = self._at = None
+
+    def _replace(
+        self, removed: list[int], updated: list[FragmentMetadata], added: list[FragmentMetadata], ledger: pa.Table
+    ) -> None:
+        """One version: without the fragments `removed`, others as they are `updated`, and with `added`, last the `ledger` row."""
         operation = lance.LanceOperation.Update(
             removed_fragment_ids=removed,
             updated_fragments=updated,
-            new_fragments=[*added, *self._write(ledger_row(self.spec, marks, number))],
+            new_fragments=[*added, *self._write(ledger)],
             fields_modified=[],
         )
         self._dataset = lance.LanceDataset.commit(
-            dataset,
+            self._dataset,
             operation,
-            read_version=dataset.version,
+            read_version=self._dataset.version,
             storage_options=self._options,
             enable_v2_manifest_paths=True,
         )
-        self._known = self._at = None
 
     def _without_ledger(self) -> tuple[list[int], list[FragmentMetadata]]:
         """The fragment of the ledger row: gone, when it holds nothing else; or as it is without that row."""

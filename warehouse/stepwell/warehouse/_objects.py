@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, ParamSpec, Protocol, TypeVar
-from urllib.parse import urlsplit
 
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
 from stepwell.errors import StoreError
-from stepwell.warehouse._s3 import is_object_store, s3_client
+from stepwell.warehouse._s3 import is_object_store, is_taken, place_of, s3_client
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -119,8 +118,7 @@ class BucketObjects:
     """Objects in a bucket."""
 
     def __init__(self, root: str, storage_options: Mapping[str, str]) -> None:
-        parts = urlsplit(root)
-        self._bucket, self._prefix = parts.netloc, f"{parts.path.strip('/')}/".lstrip("/")
+        self._bucket, self._prefix = place_of(root)
         self._client = s3_client(storage_options)
 
     def listed(self, prefix: str) -> list[Listed]:
@@ -157,7 +155,7 @@ class BucketObjects:
         try:
             self._client.put_object(Bucket=self._bucket, Key=self._prefix + key, Body=data, **condition)
         except ClientError as error:
-            if condition and error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") in (409, 412):
+            if condition and is_taken(error):
                 return False
             raise
         return True

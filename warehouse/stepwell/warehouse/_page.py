@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from stepwell.warehouse._asked import nodes_in
+
 Key = tuple[int, str, int]
 
 _TABLES = ("steps", "events", "feedback")
@@ -59,10 +61,10 @@ def understood(tree: Any) -> Page | About | None:
         return None
     where = list(_conjuncts(node["where_clause"]))
     if any(
-        one.get("class") in _FORBIDDEN for part in (where, node["qualify"], node["modifiers"]) for one in _nodes(part)
+        one.get("class") in _FORBIDDEN for part in (where, node["qualify"], node["modifiers"]) for one in nodes_in(part)
     ):
         return None
-    if any(one.get("class") == "SUBQUERY" for one in _nodes(node["select_list"])):
+    if any(one.get("class") == "SUBQUERY" for one in nodes_in(node["select_list"])):
         return None
     if table == "steps" and (about := _about(where, source["alias"] or table)) is not None:
         return about
@@ -168,14 +170,3 @@ def _star(node: Mapping[str, Any]) -> bool:
         and not node["rename_list"]
         and not node["expr"]
     )
-
-
-def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    waiting = [tree]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, dict):
-            yield value
-            waiting.extend(value.values())
-        elif isinstance(value, list):
-            waiting.extend(value)

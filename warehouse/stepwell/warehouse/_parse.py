@@ -94,8 +94,7 @@ def parse_record(
 def _dispatch(
     record: Record, request: Record | None, origin: Origin, into: Parsed, redactor: Redactor, histories: Histories
 ) -> None:
-    if record.id == LEDGER_KEY:
-        raise InvalidRecord("id", f"{LEDGER_KEY!r} is the one id that the tables keep for themselves")
+    _refuse_ledger_key("id", record.id)
     match record.kind:
         case kind if kind in (RESPONSE, LOST):
             if request is None:
@@ -107,8 +106,7 @@ def _dispatch(
             _add_rows(record, origin, into, redactor, histories)
         case "feedback":
             feedback = checked(Feedback, orjson.loads(record.body))
-            if feedback.feedback_id == LEDGER_KEY:
-                raise InvalidRecord("feedback_id", f"{LEDGER_KEY!r} is the one id that the tables keep for themselves")
+            _refuse_ledger_key("feedback_id", feedback.feedback_id)
             into.events.append(feedback_row(redacted_feedback(redactor, feedback), origin))
         case "trajectory":
             trajectory = redacted_trajectory(redactor, checked(Trajectory, orjson.loads(record.body)))
@@ -119,6 +117,11 @@ def _dispatch(
             pass  # it waits for its answer
         case kind:
             raise Unparseable(f"unknown kind of record {kind!r}: was it written by a newer version?")
+
+
+def _refuse_ledger_key(name: str, id_: str | None) -> None:
+    if id_ == LEDGER_KEY:
+        raise InvalidRecord(name, f"{LEDGER_KEY!r} is the one id that the tables keep for themselves")
 
 
 def _add_exchange(
@@ -200,8 +203,7 @@ def _add_submitted(step: Step, origin: Origin, into: Parsed, redactor: Redactor,
 
 def _canonical(step: Step, *, submitted: bool) -> tuple[Step, list[Message] | None, Message | None]:
     """The step with its prompt and its response in canonical form, which a dialect gives and whoever submits need not."""
-    if step.step_id == LEDGER_KEY:
-        raise InvalidRecord("step_id", f"{LEDGER_KEY!r} is the one id that the tables keep for themselves")
+    _refuse_ledger_key("step_id", step.step_id)
     try:
         messages = canonical_messages(step.messages) if submitted and step.messages is not None else step.messages
         response = None if step.response is None else canonical_message({"role": "assistant", **step.response})

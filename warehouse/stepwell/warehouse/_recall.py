@@ -27,8 +27,8 @@ _KEPT = [
 _COLUMNS = (*_KEPT, *BASE_COLUMNS)
 
 
-class Recall:
-    """Brings a linker's memory up to what the tables know."""
+class FromTables:
+    """What brings a linker's memory up to the tables has them, and it."""
 
     def __init__(
         self,
@@ -45,6 +45,10 @@ class Recall:
         self._payloads = Payloads(lambda: tables["payloads"].dataset)
         self._linker = linker
         self._memories = memories
+
+
+class Recall(FromTables):
+    """Brings a linker's memory up to what the tables know."""
 
     def conversations(self, drafts: Iterable[Draft]) -> None:
         """Where anonymous drafts continue or repeat what memory does not have, find whose it is."""

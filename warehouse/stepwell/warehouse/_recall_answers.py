@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 
 import orjson
 import pyarrow.compute as pc
@@ -12,13 +12,11 @@ from stepwell.warehouse._continues import INCOMPLETE, Answer
 from stepwell.warehouse._draft import Draft
 from stepwell.warehouse._found import CONTEXT, warmed_from
 from stepwell.warehouse._json_text import kept
-from stepwell.warehouse._ledger import LedgerTable
-from stepwell.warehouse._link import Linker
 from stepwell.warehouse._order import in_order
 from stepwell.warehouse._parse import Parsed
-from stepwell.warehouse._payload_read import Payloads
 from stepwell.warehouse._read import by_id, holds_data, matching
-from stepwell.warehouse._trajectories import Memories, Said
+from stepwell.warehouse._recall import FromTables
+from stepwell.warehouse._trajectories import Said
 
 _log = logging.getLogger(__name__)
 
@@ -26,24 +24,8 @@ _CHAIN = 64
 """Warm-ups behind each other that are looked up."""
 
 
-class RecallAnswers:
+class RecallAnswers(FromTables):
     """Finds what `continues` names: answers, warm-ups, and the last step of a conversation object."""
-
-    def __init__(
-        self,
-        tables: Mapping[str, LedgerTable],
-        linker: Linker,
-        memories: Memories,
-        forgotten: Callable[[str], bool] = lambda _: False,
-    ) -> None:
-        """`forgotten` says of a step's id whether it is about to be deleted: nothing is to go on from it."""
-        self._forgotten = forgotten
-        self._steps = tables["steps"]
-        self._events = tables["events"]
-        self._commits = tables["commits"]
-        self._payloads = Payloads(lambda: tables["payloads"].dataset)
-        self._linker = linker
-        self._memories = memories
 
     def names(self, parsed: Parsed) -> None:
         """Learn what the round's steps continue, and the warm-ups of the round itself."""
@@ -99,9 +81,8 @@ class RecallAnswers:
             columns = ["continues", "step_id", "trajectory_id", "producer", "sequence"]
             found = matching(self._steps.dataset, "continues", talks, columns)
             for row in in_order(found, "step_id", self._commits.dataset).to_pylist():  # the last one stands
-                if self._forgotten(row["step_id"]):
-                    continue
-                answers.learn(row["continues"], Answer(row["step_id"], row["trajectory_id"]))
+                if not self._forgotten(row["step_id"]):
+                    answers.learn(row["continues"], Answer(row["step_id"], row["trajectory_id"]))
 
     def _waiting(self) -> None:
         """The steps whose parent has not arrived yet."""

@@ -26,16 +26,26 @@ def is_object_store(uri: str) -> bool:
     return uri.startswith("s3://")
 
 
+def place_of(uri: str) -> tuple[str, str]:
+    """The bucket of an `s3://` URI, and what the keys of everything in its place begin with."""
+    parts = urlsplit(uri)
+    return parts.netloc, f"{parts.path.strip('/')}/".lstrip("/")
+
+
+def is_taken(error: ClientError) -> bool:
+    """Whether a conditional write was refused because something is there."""
+    return error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") in (409, 412)
+
+
 def check_store(uri: str, storage_options: Mapping[str, str], *, write: bool = True) -> None:
     """Answers within seconds whether the bucket behind `uri` can be used; with `write`, also whether it can be written to.
 
     Raises:
         StoreError: it cannot be reached, refuses the credentials, does not exist, or ignores conditional writes.
     """
-    parts = urlsplit(uri)
-    bucket, prefix = parts.netloc, parts.path.strip("/")
+    bucket, prefix = place_of(uri)
     client = s3_client(storage_options)
-    key = f"{prefix}/{PROBE}{uuid.uuid4().hex}".lstrip("/")
+    key = f"{prefix}{PROBE}{uuid.uuid4().hex}"
     try:
         client.head_bucket(Bucket=bucket)
         honoured = not write or _honours_conditions(client, bucket, key)
@@ -59,7 +69,7 @@ def _second_put_is_refused(client: Any, bucket: str, key: str) -> bool:
     try:
         client.put_object(Bucket=bucket, Key=key, Body=b"", IfNoneMatch="*")
     except ClientError as error:
-        if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") in (409, 412):
+        if is_taken(error):
             return True
         raise
     return False

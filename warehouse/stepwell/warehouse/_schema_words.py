@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from stepwell.warehouse._delta import MAX_DEPTH
+
 TABLES: Mapping[str, str] = {
     "payloads": 'Large parts of messages, responses and tools, once each. A text of a step refers to one as `"@<payload_id>"`.',
     "exchanges": "Quarantine: raw calls that could not be read, with their bytes, to be read again by a later version.",
@@ -76,12 +78,12 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "step_id": "Set by who submits it; for a captured call `<exchange>.<choice>`.",
         "call_id": "Shared by the attempts and the choices of one call.",
         "parent_id": "The step whose conversation this one continues; null for a root. The view knows parents that came late.",
-        "turn": "How many steps lie between it and its root.",
+        "turn": "How many steps come before it, from its root on.",
         "conversation_key": "Names prompt and answer, as what a later prompt begins with.",
         "prompt_key": "Names the prompt: attempts of one call share it.",
         "continues": "What the prompt continues where the provider remembers it: `response:<id>` or `conversation:<id>`.",
         "base_id": "The step that this row is a difference to, of the same trajectory; null: it stands alone. Storage, not lineage.",
-        "base_depth": "How many rows it takes to restore this one, less one; at most 511.",
+        "base_depth": f"How many rows it takes to restore this one, less one; at most {MAX_DEPTH - 1}.",
         "prompt_length": "Ids in the whole prompt; null without ids.",
         "prompt_ops": "Triples (from, copied, own): so many ids of the base's prompt and response, from there, then so many of the "
         "suffix. Empty: the suffix is the prompt.",

@@ -25,9 +25,6 @@ _PROMPT_IDS = 16 << 20
 """Most steps, trajectories and token ids in one chunk; a single step may have more ids."""
 
 _RESTORED = (*WHOLE, "response")
-_LISTED, _PIECES = 200, 10
-"""Ids in one look-up, and the look-ups that take less than reading all."""
-
 _LARGE = (
     "prompt_ops",
     "prompt_suffix",
@@ -82,7 +79,7 @@ def rows_about(
     names = [name for name in steps.schema.names if name not in left_out]
     found = _filled(matching(steps, "step_id", step_ids, names), steps.schema)
     targets = {id_ for name in ("step_id", "trajectory_id", "response_id") for id_ in found[name].unique().to_pylist()}
-    about = _events_about(events, sorted(targets - {None}))
+    about = matching(events, "target_id", sorted(targets - {None}), events.schema.names)
     return {"steps": found, "events": about}
 
 
@@ -91,17 +88,9 @@ def rows_of(tables: Mapping[str, LedgerTable], trajectory_ids: Sequence[str]) ->
     steps, events, exchanges = (tables[name].dataset for name in ("steps", "events", "exchanges"))
     names = [name for name in steps.schema.names if name not in _LARGE or name == "response_ids"]
     found = _filled(matching(steps, "trajectory_id", trajectory_ids, names), steps.schema)
-    about = _events_about(events, [*trajectory_ids, *found["step_id"].to_pylist()])
+    about = matching(events, "target_id", [*trajectory_ids, *found["step_id"].to_pylist()], events.schema.names)
     lost = matching(exchanges, "trajectory_id", trajectory_ids, ["trajectory_id", "producer", "sequence"])
     return {"steps": found, "events": about, "exchanges": _filled(lost, exchanges.schema)}
-
-
-def _events_about(events: lance.LanceDataset, targets: Sequence[str]) -> pa.Table:
-    """What is said about these, looked up in the index in pieces; for many a look at all rows takes less."""
-    size = _LISTED if len(targets) <= _LISTED * _PIECES else max(len(targets), 1)
-    pieces = [targets[start : start + size] for start in range(0, len(targets), size)] or [targets]
-    names = events.schema.names
-    return pa.concat_tables([matching(events, "target_id", piece, names) for piece in pieces])
 
 
 def _filled(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -145,9 +145,8 @@ class Texts:
                 continue
             try:
                 shown.append(form.format(",".join(texts)))
-            except (
-                TypeError
-            ):  # the rare one that is not whole: looking for it in every row would take longer than joining
+            except TypeError:
+                # The rare one that is not whole: looking for it in every row would take longer than joining.
                 self._broken.setdefault(row, next(text.why for text in texts if isinstance(text, _Lost)))
                 shown.append(None)
         return pa.array(shown, pa.large_string())

@@ -9,9 +9,6 @@ from stepwell.exchange._bedrock.text import form_of
 
 Family = Literal["anthropic", "nova", "chat", "cohere", "text"]
 
-FAMILY = "family"
-"""Where a step's extra says which family its bodies were of."""
-
 _NOVA = frozenset({"schemaVersion", "inferenceConfig", "toolConfig", "additionalModelRequestFields"})
 _NOVA_EVENTS = frozenset(
     {"messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop", "metadata"}

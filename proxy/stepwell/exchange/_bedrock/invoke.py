@@ -14,11 +14,8 @@ from stepwell.exchange._anthropic.messages import asked_from as anthropic_asked
 from stepwell.exchange._anthropic.rebuild import body_from, request_from
 from stepwell.exchange._anthropic.reply import answer_from_body as anthropic_body
 from stepwell.exchange._anthropic.reply import answer_from_events as anthropic_events
-from stepwell.exchange._bedrock import chat as chat
-from stepwell.exchange._bedrock import cohere as cohere
-from stepwell.exchange._bedrock import converse as converse
+from stepwell.exchange._bedrock import chat, cohere, converse, text
 from stepwell.exchange._bedrock import reply as nova
-from stepwell.exchange._bedrock import text as text
 from stepwell.exchange._bedrock.families import Family, answered_family, asked_family, no_answer, no_step
 from stepwell.exchange._bedrock.wire import BedrockAPI, error_in, model_of, read_answer, read_events, request_id
 from stepwell.exchange._body import request_object

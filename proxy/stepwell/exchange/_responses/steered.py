@@ -168,9 +168,8 @@ def _lacking_link(turn: Turn, named: str | None, targets: list[str | None]) -> s
 
 
 def _lacking_settings(root: Mapping[str, Any]) -> str | None:
-    if not isinstance(
-        root.get("tools"), list
-    ):  # a whole response has them, be they none; without, it tells nothing of instructions
+    # A whole response has tools, be they none; without, it tells nothing of instructions.
+    if not isinstance(root.get("tools"), list):
         return "the settings that it inherited are not in its answer"
     if root.get("instructions") is not None and not isinstance(root["instructions"], str):
         return "the instructions that it inherited are not in its answer as text"
