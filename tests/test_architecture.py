@@ -39,6 +39,24 @@ ALLOWED = {
     "cli": set(ROOMS) - {"cli"},
 }
 
+WAREHOUSE = (
+    *(
+        "_tables",
+        "_store",
+        "_redact",
+        "_parse",
+        "_encode",
+        "_restore",
+        "_link",
+        "_query",
+        "_datasets",
+        "_upkeep",
+        "_warehouse",
+    ),
+    *("_schema_words", "_schema_page", "_commit", "_ingest", "_verify", "_copy", "_forget", "_migrate"),
+)
+"""What is inside the warehouse: each imports only those before it."""
+
 
 def _files(room: str) -> list[Path]:
     place = ROOT / ROOMS[room] / "stepwell" / room
@@ -63,6 +81,18 @@ def test_imports_point_one_way(room: str) -> None:
         for name in _imports(file):
             other = name.split(".")[1]
             assert other == room or other in ALLOWED[room], f"{file.relative_to(ROOT)} imports {name}"
+
+
+def test_imports_inside_the_warehouse_point_one_way() -> None:
+    place = ROOT / "warehouse" / "stepwell" / "warehouse"
+    assert {item.stem for item in place.glob("_[!_]*")} == set(WAREHOUSE)
+    for file in _files("warehouse"):
+        here = file.relative_to(place).parts[0].removesuffix(".py")
+        if here == "__init__":
+            continue
+        for name in _imports(file):
+            other = name.split(".")[2] if name.startswith("stepwell.warehouse.") else here
+            assert WAREHOUSE.index(other) <= WAREHOUSE.index(here), f"{file.relative_to(place)} imports {name}"
 
 
 @pytest.mark.parametrize("room", ROOMS)

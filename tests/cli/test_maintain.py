@@ -65,7 +65,7 @@ def test_versions_are_kept_for_an_hour_or_as_set(warehouse: Path, monkeypatch: p
 
 def test_what_could_not_be_done_is_1(warehouse: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
     from stepwell.errors import StoreError
-    from stepwell.warehouse import _maintain as maintain
+    from stepwell.warehouse._upkeep import maintain
 
     def fail(*_: object, **__: object) -> int:
         raise StoreError("the disk is full")

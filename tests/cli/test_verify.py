@@ -51,7 +51,7 @@ def test_where_there_is_no_warehouse(place: Path, capfd: Any) -> None:
 
 
 def test_an_older_one_names_the_way(warehouse: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
-    from stepwell.warehouse import _table
+    from stepwell.warehouse._tables import table as _table
 
     monkeypatch.setattr(_table, "SCHEMA_VERSION", 3)
     assert main(["verify"]) == 2

@@ -18,8 +18,8 @@ from tests.soak._processes import PATIENCE, ingest, maintain, numbers, produce
 
 from stepwell.spool import marks
 from stepwell.warehouse import Warehouse
-from stepwell.warehouse._lease import FOLDER
-from stepwell.warehouse._objects import FolderObjects
+from stepwell.warehouse._store.lease import FOLDER
+from stepwell.warehouse._store.objects import FolderObjects
 
 NAMES = ("here", "there")
 _KILLED = ("ingest", "ingest", "ingest", "produce", "maintain")
@@ -40,7 +40,7 @@ class Soak:
         self._longest = longest
         # Children of a process that has imported everything and opened nothing: a start takes a tenth of a second.
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["tests.soak._processes", "stepwell.warehouse._process"])
+        self._context.set_forkserver_preload(["tests.soak._processes", "stepwell.warehouse._ingest.process"])
         self._work: dict[str, tuple[Callable[..., None], tuple[Any, ...]]] = {}
         for name in NAMES:
             self._work[f"produce {name}"] = (produce, (self.folder(name), name, pause))

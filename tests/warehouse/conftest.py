@@ -19,12 +19,12 @@ from stepwell.exchange import Request, Response, request_entry, response_entry
 from stepwell.sdk.records import Feedback, Step, Trajectory
 from stepwell.spool import Entry, Record, Spool
 from stepwell.warehouse import Ingest, Warehouse
-from stepwell.warehouse._link import Linked, Linker
-from stepwell.warehouse._parse import Parsed, parse_record
-from stepwell.warehouse._payloads import PayloadMemory
-from stepwell.warehouse._rows import payload_rows, rows_of, step_rows
-from stepwell.warehouse._schema import COMMITS
-from stepwell.warehouse._trajectories import Memories
+from stepwell.warehouse._encode.payloads import PayloadMemory
+from stepwell.warehouse._ingest.rows import payload_rows, rows_of, step_rows
+from stepwell.warehouse._link.link import Linked, Linker
+from stepwell.warehouse._link.trajectories import Memories
+from stepwell.warehouse._parse.records import Parsed, parse_record
+from stepwell.warehouse._tables.schema import COMMITS
 
 __all__ = ["faulty", "localbucket_endpoint", "moto_endpoint", "store"]
 

@@ -9,9 +9,9 @@ from typing import Any
 import orjson
 
 from stepwell.warehouse import Warehouse
-from stepwell.warehouse._committer import commit_rows
-from stepwell.warehouse._rows import rows_of
-from stepwell.warehouse._schema import COMMITS, EVENTS, EXCHANGES, STEPS
+from stepwell.warehouse._commit.committer import commit_rows
+from stepwell.warehouse._ingest.rows import rows_of
+from stepwell.warehouse._tables.schema import COMMITS, EVENTS, EXCHANGES, STEPS
 
 Row = dict[str, Any]
 

@@ -16,8 +16,8 @@ from tests.stores import FaultyStore, Place
 
 from stepwell.errors import CommitConflict, StoreError
 from stepwell.warehouse import Ingest
-from stepwell.warehouse._ledger import LedgerTable
-from stepwell.warehouse._schema import COMMITS, TABLES
+from stepwell.warehouse._tables.ledger import LedgerTable
+from stepwell.warehouse._tables.schema import COMMITS, TABLES
 
 QUICK = {"client_max_retries": "1", "client_retry_timeout": "3", "timeout": "2s"}
 """Storage options of a client that gives up soon, so that a failure is one, and not a wait."""

@@ -12,7 +12,7 @@ import pytest
 
 from stepwell.exchange import Request, Response, dialect_for, request_entry, response_entry
 from stepwell.warehouse import Warehouse
-from stepwell.warehouse._link import INFERRED
+from stepwell.warehouse._link.link import INFERRED
 
 CAPTURES = Path(__file__).parents[3] / "shared" / "captures"
 TERMINAL = ("response.completed", "response.incomplete", "response.failed")

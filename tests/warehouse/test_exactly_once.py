@@ -15,11 +15,11 @@ from stepwell.errors import CommitConflict, StoreError
 from stepwell.sdk.records import Step
 from stepwell.spool import Entry, Spool
 from stepwell.warehouse import Ingest, Warehouse
-from stepwell.warehouse import _ingest as ingest_module
-from stepwell.warehouse import _intake as intake_module
-from stepwell.warehouse._flush import Inbox
-from stepwell.warehouse._ledger import LedgerTable
-from stepwell.warehouse._round import Rounds
+from stepwell.warehouse._ingest import ingest as ingest_module
+from stepwell.warehouse._ingest import intake as intake_module
+from stepwell.warehouse._ingest.round import Rounds
+from stepwell.warehouse._store.flush import Inbox
+from stepwell.warehouse._tables.ledger import LedgerTable
 
 TABLES = ["exchanges", "steps", "events", "commits"]
 

@@ -12,7 +12,7 @@ import pytest
 
 from stepwell.errors import InvalidRecord, StoreError
 from stepwell.warehouse import Warehouse
-from stepwell.warehouse._schema import EVENTS, STEPS
+from stepwell.warehouse._tables.schema import EVENTS, STEPS
 
 
 @pytest.fixture

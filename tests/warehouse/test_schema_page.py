@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from stepwell.warehouse import _schema_page as schema_page
-from stepwell.warehouse._schema import TABLES
+from stepwell.warehouse._query.views import VIEWS as DEFINED
 from stepwell.warehouse._schema_words import COLUMNS, VIEWS
 from stepwell.warehouse._schema_words import TABLES as TABLE_WORDS
-from stepwell.warehouse._views import VIEWS as DEFINED
+from stepwell.warehouse._tables.schema import TABLES
 
 PAGE = Path(__file__).parents[2] / "docs" / "schema.md"
 

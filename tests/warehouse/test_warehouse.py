@@ -16,7 +16,7 @@ import pytest
 from stepwell.errors import StoreError
 from stepwell.spool import marks
 from stepwell.warehouse import BadQuery, Warehouse
-from stepwell.warehouse._schema import TABLES
+from stepwell.warehouse._tables.schema import TABLES
 
 
 def user(text: str) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def test_commits_are_looked_at_before_the_rows(
     feed: Any, ingest: Callable[[], int], local: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A commit in the middle of refreshing: the round is seen whole, or not at all."""
-    from stepwell.warehouse._ledger import LedgerTable
+    from stepwell.warehouse._tables.ledger import LedgerTable
 
     reader = local.open()
     feed.step(trajectory_id="t")

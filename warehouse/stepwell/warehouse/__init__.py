@@ -19,22 +19,22 @@ from typing import TYPE_CHECKING, Any
 from stepwell.errors import MissingExtra
 
 if TYPE_CHECKING:
-    from stepwell.warehouse._config import IngestConfig
-    from stepwell.warehouse._copy import Copied, Copy
-    from stepwell.warehouse._datasets import Datasets
-    from stepwell.warehouse._export import export
-    from stepwell.warehouse._forget import Forget
-    from stepwell.warehouse._forget_report import Forgotten
-    from stepwell.warehouse._ingest import Ingest
-    from stepwell.warehouse._maintain import Maintenance
-    from stepwell.warehouse._migrate import migrate
-    from stepwell.warehouse._process import run_ingest
-    from stepwell.warehouse._query import BadQuery
-    from stepwell.warehouse._redact import RedactConfig, RedactionFailed, Redactor
-    from stepwell.warehouse._redact_records import redacted_quarantine, redacted_step
-    from stepwell.warehouse._registry import Dataset, reference
-    from stepwell.warehouse._verify import verify
-    from stepwell.warehouse._verify_report import Report
+    from stepwell.warehouse._copy.copy import Copied, Copy
+    from stepwell.warehouse._datasets.datasets import Datasets
+    from stepwell.warehouse._datasets.export import export
+    from stepwell.warehouse._datasets.registry import Dataset, reference
+    from stepwell.warehouse._forget.forget import Forget
+    from stepwell.warehouse._forget.report import Forgotten
+    from stepwell.warehouse._ingest.config import IngestConfig
+    from stepwell.warehouse._ingest.ingest import Ingest
+    from stepwell.warehouse._ingest.process import run_ingest
+    from stepwell.warehouse._migrate.migrate import migrate
+    from stepwell.warehouse._query.query import BadQuery
+    from stepwell.warehouse._redact.records import redacted_quarantine, redacted_step
+    from stepwell.warehouse._redact.rules import RedactConfig, RedactionFailed, Redactor
+    from stepwell.warehouse._upkeep.maintain import Maintenance
+    from stepwell.warehouse._verify.report import Report
+    from stepwell.warehouse._verify.verify import verify
     from stepwell.warehouse._warehouse import Warehouse
 
 __all__ = [
@@ -63,28 +63,28 @@ __all__ = [
 ]
 
 _HOMES = {
-    "BadQuery": "_query",
-    "Copied": "_copy",
-    "Copy": "_copy",
-    "Dataset": "_registry",
-    "Datasets": "_datasets",
-    "Forget": "_forget",
-    "Forgotten": "_forget_report",
-    "Ingest": "_ingest",
-    "IngestConfig": "_config",
-    "Maintenance": "_maintain",
-    "RedactConfig": "_redact",
-    "RedactionFailed": "_redact",
-    "Redactor": "_redact",
-    "Report": "_verify_report",
+    "BadQuery": "_query.query",
+    "Copied": "_copy.copy",
+    "Copy": "_copy.copy",
+    "Dataset": "_datasets.registry",
+    "Datasets": "_datasets.datasets",
+    "Forget": "_forget.forget",
+    "Forgotten": "_forget.report",
+    "Ingest": "_ingest.ingest",
+    "IngestConfig": "_ingest.config",
+    "Maintenance": "_upkeep.maintain",
+    "RedactConfig": "_redact.rules",
+    "RedactionFailed": "_redact.rules",
+    "Redactor": "_redact.rules",
+    "Report": "_verify.report",
     "Warehouse": "_warehouse",
-    "export": "_export",
-    "migrate": "_migrate",
-    "redacted_quarantine": "_redact_records",
-    "redacted_step": "_redact_records",
-    "reference": "_registry",
-    "run_ingest": "_process",
-    "verify": "_verify",
+    "export": "_datasets.export",
+    "migrate": "_migrate.migrate",
+    "redacted_quarantine": "_redact.records",
+    "redacted_step": "_redact.records",
+    "reference": "_datasets.registry",
+    "run_ingest": "_ingest.process",
+    "verify": "_verify.verify",
 }
 
 

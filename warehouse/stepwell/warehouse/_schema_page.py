@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from stepwell.warehouse._schema import SCHEMA_VERSION, TABLES
+from stepwell.warehouse._restore.whole import WHOLE
 from stepwell.warehouse._schema_words import BEHIND, COLUMNS, EVERYWHERE, VIEWS
 from stepwell.warehouse._schema_words import TABLES as TABLE_WORDS
+from stepwell.warehouse._tables.schema import SCHEMA_VERSION, TABLES
 from stepwell.warehouse._warehouse import Warehouse
-from stepwell.warehouse._whole import WHOLE
 
 _BEGIN = """# Tables and views
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stepwell.warehouse._delta import MAX_DEPTH
+from stepwell.warehouse._encode.delta import MAX_DEPTH
 
 TABLES: Mapping[str, str] = {
     "payloads": 'Large parts of messages, responses and tools, once each. A text of a step refers to one as `"@<payload_id>"`.',

@@ -13,20 +13,20 @@ from typing import Self
 import pyarrow as pa
 
 from stepwell.errors import StoreError
-from stepwell.warehouse._credentials import seen_by_lance
-from stepwell.warehouse._datasets import Datasets
-from stepwell.warehouse._ledger import LedgerTable, Marks
-from stepwell.warehouse._maintain import KEPT, Maintainer, Maintenance
-from stepwell.warehouse._page_rows import PageRows
-from stepwell.warehouse._payload_read import Payloads
-from stepwell.warehouse._query import run_query
-from stepwell.warehouse._s3 import check_store, is_object_store
-from stepwell.warehouse._schema import COMMITS, SUMMARIES, TABLES
-from stepwell.warehouse._search import search
-from stepwell.warehouse._stream import Selection, in_order_of, rows_about
-from stepwell.warehouse._summaries import Summaries, about_summaries
-from stepwell.warehouse._versions import At, History, number_of
-from stepwell.warehouse._views import TRAINING_ORDER
+from stepwell.warehouse._datasets.datasets import Datasets
+from stepwell.warehouse._query.page_rows import PageRows
+from stepwell.warehouse._query.query import run_query
+from stepwell.warehouse._query.search import search
+from stepwell.warehouse._query.stream import Selection, in_order_of, rows_about
+from stepwell.warehouse._query.views import TRAINING_ORDER
+from stepwell.warehouse._restore.payloads import Payloads
+from stepwell.warehouse._store.credentials import seen_by_lance
+from stepwell.warehouse._store.s3 import check_store, is_object_store
+from stepwell.warehouse._tables.ledger import LedgerTable, Marks
+from stepwell.warehouse._tables.schema import COMMITS, SUMMARIES, TABLES
+from stepwell.warehouse._tables.versions import At, History, number_of
+from stepwell.warehouse._upkeep.maintain import KEPT, Maintainer, Maintenance
+from stepwell.warehouse._upkeep.summaries import Summaries, about_summaries
 
 
 class Warehouse:

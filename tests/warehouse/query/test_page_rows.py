@@ -1,0 +1,120 @@
+"""A page that is found by the order of commit is the page of the plain statement."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.warehouse.made_facts import Facts
+
+from stepwell.warehouse import BadQuery, Warehouse
+from stepwell.warehouse._query import page_rows as _page_rows
+from stepwell.warehouse._query.query import run_query
+from stepwell.warehouse._query.stream import rows_about
+from stepwell.warehouse._tables.versions import History
+
+KEY = '"commit", producer, sequence, step_id'
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    """Which nobody writes to."""
+    warehouse = Warehouse.open(tmp_path_factory.mktemp("filled") / "warehouse")
+    facts = Facts(warehouse, 11)
+    for size in (1, 30, 2, 2, 9, 3, 25, 4):
+        facts.commit(size)
+    facts.commit(5, announced=True)
+    return warehouse
+
+
+def plain(warehouse: Warehouse, sql: str, at: int | None = None) -> list[Any]:
+    warehouse.refresh()
+    history = History.read(warehouse.tables["commits"].dataset)
+    found: list[Any] = run_query(warehouse.tables, sql, history=history, at=at).to_pylist()
+    return found
+
+
+@pytest.mark.parametrize("direction", ["DESC", "ASC"])
+@pytest.mark.parametrize("limit", [6, 500])
+def test_pages_one_after_the_other(filled: Warehouse, direction: str, limit: int) -> None:
+    order = ", ".join(f"{name} {direction}" for name in KEY.split(", "))
+    after, seen = "", []
+    while True:
+        sql = f"SELECT * FROM steps s {after} ORDER BY {order} LIMIT {limit}"
+        page = filled.query(sql).to_pylist()
+        assert page == plain(filled, sql)
+        if not page:
+            break
+        seen += [row["step_id"] for row in page]
+        last = page[-1]
+        key = f"{last['commit']}, '{last['producer'].replace(chr(39), chr(39) * 2)}', {last['sequence']}, '{last['step_id']}'"
+        after = f"WHERE ({KEY}) {'<' if direction == 'DESC' else '>'} ({key})"
+    assert len(seen) == len(set(seen)) == plain(filled, "SELECT count(*) AS n FROM steps")[0]["n"]
+
+
+@pytest.mark.parametrize("at", [1, 6, None])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        'SELECT step_id FROM steps ORDER BY "commit" DESC, step_id LIMIT 7',
+        'SELECT step_id, labels FROM steps ORDER BY "commit", producer DESC, step_id LIMIT 7',
+        'SELECT step_id FROM steps s WHERE step_reward > 0 ORDER BY s."commit" DESC, producer DESC, sequence DESC, step_id LIMIT 2',
+        'SELECT step_id FROM steps WHERE trainable AND trajectory_reward IS NULL ORDER BY "commit", step_id LIMIT 3',
+        "SELECT event_id, kind FROM events WHERE kind = 'label' ORDER BY \"commit\" DESC, event_id LIMIT 3",
+        'SELECT event_id FROM events ORDER BY "commit", producer, sequence, event_id LIMIT 12',
+        "SELECT step_id, step_rewards, side FROM steps WHERE 't''3' = trajectory_id ORDER BY step_id",
+        "SELECT count(*) AS n, sum(step_reward) AS total FROM steps WHERE trajectory_id = 't''3' AND trainable",
+        "SELECT * FROM steps WHERE step_id = 's0003' OR trajectory_id = 't''1' ORDER BY step_id",
+        "SELECT step_id, trajectory_rewards FROM steps WHERE step_id = 's0003'",
+        'SELECT "commit" AS step_id, producer AS "commit" FROM steps ORDER BY "commit", step_id LIMIT 3',
+        "SELECT max(step_id) AS m FROM steps LIMIT 1",
+        'SELECT DISTINCT producer FROM steps ORDER BY "commit", producer LIMIT 2',
+        'SELECT step_id FROM steps ORDER BY "commit" DESC, step_id LIMIT 3 OFFSET 4',
+        "SELECT step_id FROM steps WHERE trajectory_id = 't''1' AND step_id IN (SELECT step_id FROM steps) ORDER BY 1",
+        "SELECT row_number() OVER (ORDER BY step_id) AS n, step_id FROM steps WHERE trajectory_id = 't''1' ORDER BY 1",
+    ],
+)
+def test_the_answer_is_that_of_all_rows(filled: Warehouse, sql: str, at: int | None) -> None:
+    try:
+        expected = plain(filled, sql, at)
+    except BadQuery:  # the database does not allow it: neither way
+        with pytest.raises(BadQuery):
+            filled.query(sql, at)
+        return
+    assert filled.query(sql, at).to_pylist() == expected
+
+
+@pytest.mark.parametrize("view", ["steps", "events", "feedback"])
+def test_any_rows_are_whole_rows(filled: Warehouse, view: str) -> None:
+    found = filled.query(f"SELECT * FROM {view} LIMIT 5").to_pylist()
+    everything = plain(filled, f"SELECT * FROM {view}")
+    assert len(found) == 5 and all(row in everything for row in found)
+    assert len(filled.query(f"SELECT * FROM {view} LIMIT 1000")) == len(everything)
+
+
+def test_few_rows_are_looked_at(filled: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+
+    def noted(tables: Any, ids: list[str], **how: Any) -> Any:
+        looked.append(len(ids))
+        return rows_about(tables, ids, **how)
+
+    monkeypatch.setattr(_page_rows, "rows_about", noted)
+    filled.query(f"SELECT step_id FROM steps ORDER BY {KEY} LIMIT 3")
+    filled.query("SELECT step_id FROM steps WHERE step_id = 's0003'")
+    assert looked[0] <= 5 and looked[1] == 1
+
+
+def test_responses_are_whole(feed: Any, ingest: Any, warehouse: Warehouse) -> None:
+    """What is stored apart is read with the few rows, too."""
+    long = "x" * 10_000
+    feed.step(
+        step_id="s",
+        trajectory_id="t",
+        messages=[{"role": "user", "content": "q"}],
+        response={"role": "assistant", "content": long},
+    )
+    ingest()
+    for sql in ("SELECT * FROM steps LIMIT 1", "SELECT response FROM steps WHERE trajectory_id = 't'"):
+        assert warehouse.query(sql).to_pylist()[0]["response"] == plain(warehouse, sql)[0]["response"]
+        assert long in warehouse.query(sql)["response"][0].as_py()

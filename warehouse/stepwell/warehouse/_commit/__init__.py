@@ -1,0 +1,1 @@
+"""One committer for all who write, and what runs beside it."""

@@ -1,0 +1,1 @@
+"""Copies of a warehouse on another store."""

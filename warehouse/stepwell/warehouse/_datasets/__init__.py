@@ -1,0 +1,1 @@
+"""Datasets: frozen selections, and what they say of themselves."""

@@ -1,0 +1,145 @@
+"""Steps as differences: a step stores what its prompt does not share with an earlier step of its trajectory.
+
+Turn t's prompt contains the turns before t, so storing prompts whole is quadratic. The *base* of a step is the recent step of the
+trajectory that makes the difference smallest, which need not be its parent: this is storage, not lineage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from stepwell.warehouse._encode.align import RUN, Ids, Ops, aligned, common_prefix, ops_of, own_of
+from stepwell.warehouse._encode.align_texts import aligned_texts, common_beginning
+from stepwell.warehouse._parse.draft import Draft
+
+MAX_DEPTH = 1024
+"""A step at this depth is stored whole, so that reading one step never follows a longer chain."""
+
+_LITTLE = 4 * RUN
+"""So few ids behind the common beginning are not worth looking up anywhere else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What a later step can be a difference to."""
+
+    step_id: str
+    depth: int
+    tokens: Ids | None
+    conversation: tuple[bytes, ...]
+    tools: bytes
+    prompt_length: int = 0
+    """How many of the tokens are its prompt."""
+    key: str | None = None
+    """The key of its conversation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """How a step is stored; `base_id` is None for a key frame, which stands alone."""
+
+    base_id: str | None
+    depth: int
+    prompt_ops: Ops
+    """Over the base's prompt and response."""
+    own_ids: Ids | None
+    messages_ops: Ops
+    """Over the base's messages with its response as the last."""
+    own_messages: tuple[bytes, ...]
+    tools: bytes | None
+    """None: the same as the base's."""
+
+    @property
+    def cost(self) -> int:
+        """Bytes that it takes, about, as they compress."""
+        ids = 0 if self.own_ids is None else len(self.own_ids)
+        texts = sum(map(len, (*self.own_messages, self.tools or b"")))
+        return 2 * (ids + len(self.prompt_ops) + len(self.messages_ops)) + texts // 4
+
+
+def encode(draft: Draft, bases: Iterable[Base], parent_id: str | None = None) -> Delta:
+    """The cheapest way to store `draft`, given the steps it may refer to, the newest last."""
+    usable = [base for base in bases if base.depth + 1 < MAX_DEPTH and base.step_id != draft.step.step_id]
+    usable.reverse()
+    found, shared, done = _begins_most(draft, usable)
+    if found is None or done:
+        return _key_frame(draft) if found is None else _difference(draft, found, shared)
+    # A changed system prompt leaves no beginning in common: then the parent, or the step before, has the rest of it.
+    parent = next((base for base in usable if base.step_id == parent_id), found)
+    tried = {base.step_id: base for base in (found, parent, usable[0])}
+    return min((_difference(draft, base) for base in tried.values()), key=lambda delta: delta.cost)
+
+
+def as_base(draft: Draft, delta: Delta, conversation: tuple[bytes, ...]) -> Base:
+    """The step of `draft` as something later steps can refer to. `conversation` is the draft's."""
+    step_id, key = draft.step.step_id, draft.conversation_key
+    return Base(step_id, delta.depth, draft.tokens, conversation, draft.tools, draft.prompt_length, key)
+
+
+def _begins_most(draft: Draft, usable: list[Base]) -> tuple[Base | None, int | None, bool]:
+    """The base that shares the longest beginning, the newest of equals; how many ids that are, where ids were compared; and whether
+    there is no need to look further.
+
+    A longer beginning than the best so far has the same id right behind that: two numbers are compared before all are.
+    """
+    if draft.tokens is None:
+        return _begins_most_texts(draft, usable)
+    prompt = draft.tokens[: draft.prompt_length]
+    best, shared, whole = usable[0] if usable else None, -1, 0
+    for base in usable:
+        if base.tokens is None or len(base.tokens) <= shared:
+            continue
+        if shared == len(prompt) or (shared >= 0 and base.tokens[shared] != prompt[shared]):
+            continue
+        if (length := common_prefix(prompt, base.tokens)) > shared:
+            best, shared, whole = base, length, len(base.tokens)
+    if shared < 0:
+        return _begins_most_texts(draft, usable)
+    return best, shared, shared >= RUN and (shared == whole or len(prompt) - shared <= _LITTLE)
+
+
+def _begins_most_texts(draft: Draft, usable: list[Base]) -> tuple[Base | None, None, bool]:
+    best, shared = usable[0] if usable else None, 0
+    for base in usable:
+        # As with ids: a longer beginning has the same message right behind the best so far.
+        if base.conversation[shared : shared + 1] == draft.messages[shared : shared + 1] != () and (
+            (length := common_beginning(draft.messages, base.conversation)) > shared
+        ):
+            best, shared = base, length
+    whole = best is not None and shared == len(best.conversation)
+    return best, None, bool(shared) and (whole or shared == len(draft.messages))
+
+
+def _key_frame(draft: Draft) -> Delta:
+    own = None if draft.tokens is None else draft.tokens[: draft.prompt_length]
+    return Delta(None, 0, (), own, (), draft.messages, draft.tools if draft.tools != b"null" else None)
+
+
+def _difference(draft: Draft, base: Base, shared: int | None = None) -> Delta:
+    """`draft` as a difference to `base`, or a key frame where they have nothing in common. `shared`: of the ids, where it is known."""
+    prompt_ops, own_ids = _ids_of(draft, base, shared)
+    runs = aligned_texts(draft.messages, base.conversation)
+    if not prompt_ops and not runs:
+        return _key_frame(draft)
+    messages_ops, at, own = ops_of(runs, len(draft.messages)), 0, list[bytes]()
+    for copied, count in zip(messages_ops[1::3], messages_ops[2::3], strict=True):
+        at += copied + count
+        own += draft.messages[at - count : at]
+    own_messages = tuple(own) if messages_ops else draft.messages
+    tools = None if draft.tools == base.tools else draft.tools
+    return Delta(base.step_id, base.depth + 1, prompt_ops, own_ids, messages_ops, own_messages, tools)
+
+
+def _ids_of(draft: Draft, base: Base, shared: int | None) -> tuple[Ops, Ids | None]:
+    if draft.tokens is None:
+        return (), None
+    prompt = draft.tokens[: draft.prompt_length]
+    if base.tokens is None:
+        return (), prompt
+    if shared is None:
+        shared = common_prefix(prompt, base.tokens)
+    enough = shared == len(base.tokens) or len(prompt) - shared <= _LITTLE
+    runs = [(0, 0, shared)] if enough and shared >= RUN else aligned(prompt, base.tokens, shared)
+    ops = ops_of(runs, len(prompt))
+    return ops, own_of(prompt, ops)

@@ -1,0 +1,1 @@
+"""Steps out of a warehouse, for good."""

@@ -1,0 +1,1 @@
+"""The spools of a machine in, flushes out."""

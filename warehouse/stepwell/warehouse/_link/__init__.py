@@ -1,0 +1,1 @@
+"""Lineage: whose step it is, and which one it continues."""

@@ -1,0 +1,159 @@
+"""What ingest remembers of a trajectory while its steps arrive."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from stepwell.warehouse._encode.delta import Base
+from stepwell.warehouse._link.attempts import Calls
+from stepwell.warehouse._parse.keys import Keys
+
+MAX_BASES = 16
+"""Recent steps that a new one may be a difference to."""
+
+_SAID = 256
+"""Recent answers that the provider remembers, whose whole conversation is kept: a later call may name it and send the rest only."""
+
+_PLACE_BYTES = 800
+"""What a step's places in the dictionaries weigh, about."""
+_BASE_BYTES = 500
+"""What a base weighs beside its tokens and its texts."""
+_TEXT_BYTES = 60
+"""What a text weighs beside its bytes, the places of it in tuples aside."""
+_MEMORY_BYTES = 2500
+"""What a trajectory weighs of which nothing is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the opening of a trajectory said about all its steps."""
+
+    prompt_id: str | None = None
+    group_id: str | None = None
+    split: str | None = None
+    policy_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A step's place in its conversation."""
+
+    step_id: str
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A prompt and its response, and the keys to go on with where they are at hand."""
+
+    messages: tuple[bytes, ...]
+    tail: Keys | None = None
+
+
+@dataclass(slots=True)
+class Memory:
+    """One trajectory: where each conversation ended, and the steps near its end."""
+
+    facts: Facts = field(default_factory=Facts)
+    places: dict[str, Place] = field(default_factory=dict)
+    """By conversation key, in hex: prompt and response; also by the key of the same without its system prompt."""
+    turns: dict[str, int] = field(default_factory=dict)
+    bases: deque[Base] = field(default_factory=lambda: deque(maxlen=MAX_BASES))
+    said: OrderedDict[str, Said] = field(default_factory=OrderedDict)
+    """By step, what was said up to it, of those that a call may continue by the provider's id."""
+    incomplete: set[str] = field(default_factory=set)
+    """Steps whose prompt lacks its beginning, and so do those that continue them."""
+    calls: Calls = field(default_factory=Calls)
+
+    def remember(
+        self,
+        place: Place,
+        keys: Iterable[str | None],
+        base: Base | None,
+        *,
+        said: bool = False,
+        tail: Keys | None = None,
+    ) -> None:
+        """Let later steps continue this one, under each of the keys that it has, and be differences to it unless `base` is None."""
+        self.turns[place.step_id] = place.turn
+        for key in keys:
+            if key is not None:
+                self.places[key] = place
+        if base is None:
+            return
+        self.bases.append(base)
+        if said:
+            self.said[place.step_id] = Said(base.conversation, tail)
+            if len(self.said) > _SAID:
+                self.said.popitem(last=False)
+
+    def conversation(self, step_id: str) -> Said | None:
+        """A recent step's prompt and response."""
+        if (said := self.said.get(step_id)) is not None:
+            return said
+        return next((Said(base.conversation) for base in self.bases if base.step_id == step_id), None)
+
+    @property
+    def size(self) -> int:
+        """Bytes held, about."""
+        bases = sum(_BASE_BYTES + 8 * len(base.conversation) for base in self.bases)
+        bases += sum(base.tokens.nbytes for base in self.bases if base.tokens is not None)
+        # Conversations that begin alike hold the same objects.
+        held = {id(message): len(message) for said in self.said.values() for message in said.messages}
+        held |= {id(message): len(message) for base in self.bases for message in base.conversation}
+        held |= {id(base.tools): len(base.tools) for base in self.bases}
+        texts = sum(held.values()) + _TEXT_BYTES * len(held)
+        return _MEMORY_BYTES + bases + texts + _PLACE_BYTES * len(self.turns)
+
+
+class Memories:
+    """Trajectories by id, the least recently used ones forgotten beyond `max_bytes`: they are then read from the warehouse again."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._known: OrderedDict[str, Memory] = OrderedDict()
+        self._sizes: dict[str, int] = {}
+        self._changed: set[str] = set()
+        self._bytes = 0
+
+    def __contains__(self, trajectory_id: str) -> bool:
+        return trajectory_id in self._known
+
+    def get(self, trajectory_id: str) -> Memory:
+        """The trajectory's memory, empty for one never seen."""
+        if trajectory_id not in self._known:
+            self._known[trajectory_id] = Memory()
+        self._known.move_to_end(trajectory_id)
+        return self._known[trajectory_id]
+
+    @property
+    def crowded(self) -> bool:
+        """Whether more is held than should be."""
+        self._weigh()
+        return self._bytes > self._max_bytes
+
+    def changed(self, trajectory_id: str) -> None:
+        """The trajectory is to be weighed again, once for all that a round did to it."""
+        self._changed.add(trajectory_id)
+
+    def shrink(self) -> None:
+        """Forget what is too much. Only between rounds: what a round relies on must stay."""
+        self._weigh()
+        while self._bytes > self._max_bytes and self._known:
+            oldest, _ = self._known.popitem(last=False)
+            self._bytes -= self._sizes.pop(oldest, 0)
+
+    def _weigh(self) -> None:
+        for trajectory_id in self._changed:
+            size = self._known[trajectory_id].size
+            self._bytes += size - self._sizes.get(trajectory_id, 0)
+            self._sizes[trajectory_id] = size
+        self._changed.clear()
+
+    def clear(self) -> None:
+        self._known.clear()
+        self._sizes.clear()
+        self._changed.clear()
+        self._bytes = 0

@@ -1,0 +1,1 @@
+"""Warehouses of an older schema."""

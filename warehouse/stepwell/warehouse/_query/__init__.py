@@ -1,0 +1,1 @@
+"""SQL over what was committed, and streams of steps."""

@@ -1,0 +1,1 @@
+"""The user's rules for what must not be stored."""

@@ -1,0 +1,1 @@
+"""Whole steps, from differences and payloads."""

@@ -1,0 +1,1 @@
+"""Whether a warehouse is whole."""
