@@ -61,8 +61,9 @@ format: $(STAMPS)/dev ## format and sort imports
 	$(VENV)/bin/ruff format .
 	$(VENV)/bin/ruff check --fix .
 
-docs: $(STAMPS)/dev ## write docs/schema.md anew
+docs: $(STAMPS)/dev ## write docs/schema.md and docs/openapi.json anew
 	@$(PY) -m stepwell.warehouse._schema_page docs/schema.md
+	@$(PY) -m stepwell.gateway._openapi docs/openapi.json
 
 bench: $(STAMPS)/dev ## run the benchmarks (ARGS="--json")
 	@for file in benchmarks/*.py; do echo "== $$file"; $(PY) $$file $(ARGS) || exit 1; done

@@ -14,6 +14,9 @@ from starlette.testclient import TestClient
 
 from stepwell.errors import StoreError
 from stepwell.gateway import GatewayConfig, create_app
+from stepwell.gateway._memory import Memory
+from stepwell.gateway._rows import JSON
+from stepwell.sdk.records import Step
 from stepwell.spool import Record, Spool, SpoolReader, SpoolWriter
 
 TOKEN = "the-token-of-this-installation"
@@ -49,7 +52,16 @@ class Api:
         self.folder = folder
         self.spool = Spool(folder / "gateway.db", max_bytes=max_spool_bytes)
         self.writer = SpoolWriter(self.spool)
-        self.app = create_app(writer=self.writer, spool_folder=folder, token=TOKEN, warehouse=warehouse, config=config)
+        self.memory = Memory(folder / "gateway.seen")
+        self.app = create_app(
+            writer=self.writer,
+            spool_folder=folder,
+            token=TOKEN,
+            warehouse=warehouse,
+            config=config,
+            memory=self.memory,
+            policy=folder / "policy.json",
+        )
         self.http = TestClient(self.app, base_url="http://127.0.0.1:8787", raise_server_exceptions=True)
         self.http.headers["authorization"] = f"Bearer {TOKEN}"
 
@@ -63,6 +75,18 @@ class Api:
     def records(self) -> list[Record]:
         with closing(SpoolReader(self.spool.path)) as reader:
             return reader.read(0, limit=100_000)
+
+    def steps(self) -> list[Step]:
+        """The steps in the spool, in their order, of whatever kind of record."""
+        found: list[Step] = []
+        for record in self.records():
+            if record.kind == "steps":
+                for row in pa.ipc.open_stream(record.body).read_all().to_pylist():
+                    said = {name: json.loads(v) if name in JSON and v is not None else v for name, v in row.items()}
+                    found.append(Step(**{name: value for name, value in said.items() if value is not None}))
+            elif record.kind == "step":
+                found.append(Step.model_validate_json(record.body))
+        return found
 
     def bodies(self) -> list[dict[str, Any]]:
         return [json.loads(record.body) for record in self.records()]
@@ -87,6 +111,7 @@ def api_of(tmp_path: Path, warehouse: FakeWarehouse) -> Iterator[Any]:
     for api in made:
         api.http.close()
         api.writer.close()
+        api.memory.close()
 
 
 @pytest.fixture

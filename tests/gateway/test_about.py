@@ -7,7 +7,8 @@ from stepwell.spool import write_cursor
 
 
 def test_health(api: Any) -> None:
-    api.post("/steps", [{"prompt_ids": [1], "response_ids": [2]}] * 3)
+    for _ in range(3):
+        api.post("/steps", {"prompt_ids": [1], "response_ids": [2]})
     write_cursor(api.folder, {api.spool.producer: 1})
     answer = api.get("/health").json()
     assert (answer["status"], answer["version"]) == ("ok", version("stepwell"))

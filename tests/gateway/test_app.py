@@ -6,7 +6,12 @@ from typing import Any
 def test_the_interface_describes_itself(api: Any) -> None:
     schema = api.get("/openapi.json").json()
     assert set(schema["paths"]) == {
+        "/api/v1/events",
+        "/api/v1/exchanges",
         "/api/v1/health",
+        "/api/v1/policy",
+        "/api/v1/ready",
+        "/api/v1/webhooks/{source}",
         "/api/v1/version",
         "/api/v1/steps",
         "/api/v1/feedback",

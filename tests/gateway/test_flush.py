@@ -13,7 +13,8 @@ def test_nothing_to_wait_for(api: Any) -> None:
 
 
 def test_who_lags_is_said(api: Any, warehouse: Any) -> None:
-    api.post("/steps", [STEP, STEP])
+    api.post("/steps", STEP)
+    api.post("/steps", STEP)
     warehouse.committed = {api.spool.producer: 1}
     answer = api.post("/flush", {"timeout": 0.05})
     assert (answer.status_code, answer.headers["content-type"]) == (504, "application/problem+json")

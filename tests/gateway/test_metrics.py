@@ -30,7 +30,8 @@ def test_records_are_counted_by_kind_and_outcome(api: Any) -> None:
 
 
 def test_every_producers_spool(api: Any) -> None:
-    api.post("/steps", [STEP] * 3)
+    for _ in range(3):
+        api.post("/steps", STEP)
     with Spool(api.folder / "proxy.db") as other:
         other.append([Entry("x", "request")])
         other.add_lost(4)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -16,32 +13,13 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.gateway.running import started
 
 from stepwell.errors import SettingsError, SpoolError
 from stepwell.gateway import GatewayConfig, _process, run_gateway
 from stepwell.spool import Spool, SpoolReader
 
 STEP: dict[str, Any] = {"prompt_ids": [1], "response_ids": [2]}
-
-_RUN = """
-import json, sys
-from pathlib import Path
-from stepwell.gateway import GatewayConfig, run_gateway
-data, token, port = sys.argv[1:]
-run_gateway(
-    GatewayConfig(port=int(port)), data=Path(data), home=Path(data), token=token, warehouse=data + "/warehouse",
-    storage_options=None, ready=lambda said: print(json.dumps(said), flush=True),
-)
-print("put away", flush=True)
-"""
-
-
-def started(data: Path, token: str, port: int = 0) -> tuple[subprocess.Popen[str], int]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", _RUN, str(data), token, str(port)], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    return process, int(json.loads(process.stdout.readline())["port"])
 
 
 @pytest.fixture

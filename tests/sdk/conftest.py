@@ -12,9 +12,11 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import uvicorn
 
@@ -23,6 +25,31 @@ from stepwell.gateway import GatewayConfig, create_app
 from stepwell.spool import Record, Spool, SpoolReader, SpoolWriter
 
 TOKEN = "the-token-of-this-installation"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A record on the gateway's disk; the steps of one request, which it may keep as one, one by one."""
+
+    id: str
+    kind: str
+    body: bytes
+
+
+def kept(spool: Path) -> list[Kept]:
+    with closing(SpoolReader(spool)) as reader:
+        return [one for record in reader.read(0, limit=100_000) for one in _unfolded(record)]
+
+
+def _unfolded(record: Record) -> list[Kept]:
+    if record.kind != "steps":
+        return [Kept(record.id, record.kind, record.body)]
+    rows: list[dict[str, Any]] = pa.ipc.open_stream(record.body).read_all().to_pylist()
+    steps = [{name: value for name, value in row.items() if value is not None} for row in rows]
+    for step in steps:
+        for name in {"messages", "response", "tools", "sampling", "usage", "metadata", "extra"} & set(step):
+            step[name] = json.loads(step[name])
+    return [Kept(f"step.{step['step_id']}", "step", json.dumps(step, default=str).encode()) for step in steps]
 
 
 class NoWarehouse:
@@ -53,9 +80,8 @@ class Gateway:
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._listener]})
         self._thread.start()
 
-    def records(self) -> list[Record]:
-        with closing(SpoolReader(self.spool.path)) as reader:
-            return reader.read(0, limit=100_000)
+    def records(self) -> list[Kept]:
+        return kept(self.spool.path)
 
     def bodies(self, kind: str) -> list[dict[str, Any]]:
         return [json.loads(record.body) for record in self.records() if record.kind == kind]
@@ -126,9 +152,8 @@ class GatewayProcess:
         self.process = None
         return code
 
-    def records(self) -> list[Record]:
-        with closing(SpoolReader(self.data / "spool" / "gateway.db")) as reader:
-            return reader.read(0, limit=100_000)
+    def records(self) -> list[Kept]:
+        return kept(self.data / "spool" / "gateway.db")
 
 
 @pytest.fixture

@@ -17,7 +17,9 @@ TOKENS: dict[str, Any] = {"prompt_ids": [1, 2], "response_ids": [3]}
 
 def test_a_step_reaches_the_gateways_disk(gateway: Any, client: sdk.Client) -> None:
     id = client.submit_step(**TOKENS, logprobs=[-0.5], reward=1.0, trajectory="t", metadata={"a": None})
-    assert client.flush() == sdk.Flushed(acknowledged=1, unacknowledged=0, refused=0, dropped=0, committed=None)
+    assert client.flush() == sdk.Flushed(
+        acknowledged=1, unacknowledged=0, refused=0, dropped=0, spooled=0, committed=None
+    )
     (step,) = gateway.bodies("step")
     assert (step["step_id"], step["trajectory_id"], step["reward"]) == (id, "t", 1.0)
     assert (step["prompt_ids"], step["response_ids"], step["logprobs"]) == ([1, 2], [3], [-0.5])
@@ -94,16 +96,19 @@ def test_no_gateway_raises_nothing_and_is_seen(caplog: pytest.LogCaptureFixture)
     client.submit_step(**TOKENS)
     client.submit_step(**TOKENS)
     flushed = client.flush(timeout=0.5)
-    assert (flushed.acknowledged, flushed.unacknowledged) == (0, 2)
+    assert (flushed.acknowledged, flushed.unacknowledged, flushed.spooled) == (0, 2, 2)
     status = client.status()
-    assert status.pending == 2 and status.pending_bytes > 0 and "cannot be reached" in str(status.problem)
+    assert status.pending == status.spooled == 2 and status.spooled_bytes > 0 and status.pending_bytes == 0
+    assert "cannot be reached" in str(status.problem)
     client.close(timeout=0.1)
-    assert len([record for record in caplog.records if record.levelno == logging.WARNING]) == 1
-    assert "2 records were not delivered" in caplog.text
+    client.close(timeout=0.1)
+    said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(said) == 2 and "are sent again" in said[0] and "2 records wait in" in said[1]
 
 
-def test_memory_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
-    client = sdk.Client("http://127.0.0.1:9", "token", max_pending_bytes=1000)
+def test_memory_is_bounded(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")  # no folder: nothing can wait on the disk
+    client = sdk.Client("http://127.0.0.1:9", "token", max_pending_bytes=1000, spool_folder=tmp_path / "file")
     for _ in range(50):
         client.submit_step(**TOKENS)
     status = client.status()
@@ -111,6 +116,7 @@ def test_memory_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
     assert len([record for record in caplog.records if "dropped" in record.getMessage()]) == 1
     assert client.flush(timeout=0).dropped == status.dropped
     client.close(timeout=0)
+    assert f"{status.pending} records were not delivered" in caplog.text
 
 
 def test_a_closed_client_drops_and_counts(client: sdk.Client, caplog: pytest.LogCaptureFixture) -> None:

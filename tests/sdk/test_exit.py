@@ -55,7 +55,7 @@ def test_also_when_it_ends_by_an_exception(gateway: Any, token: str) -> None:
 def test_without_a_gateway_it_ends_within_the_bound_and_says_so(token: str) -> None:
     done = run("step('a')", "http://127.0.0.1:9", token)
     assert done.returncode == 0
-    assert "1 records were not delivered" in done.stderr and "cannot be reached" in done.stderr
+    assert "1 records wait in" in done.stderr and "cannot be reached" in done.stderr
 
 
 @needs_fork

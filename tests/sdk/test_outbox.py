@@ -1,7 +1,11 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
+import pytest
+
+from stepwell.sdk._disk import Disk
 from stepwell.sdk._outbox import MAX_BYTES, MAX_ITEMS, Item, Kind, Outbox
 
 
@@ -114,3 +118,94 @@ def test_many_producers_lose_nothing() -> None:
     for start in range(0, 4000, 500):  # each producer's own order
         own = [number for number in map(int, got) if start <= number < start + 500]
         assert own == sorted(own)
+
+
+def test_what_is_spilled_goes_first(tmp_path: Path) -> None:
+    box = Outbox(1000, Disk.fresh(tmp_path))
+    for number in range(3):
+        box.put(item(number))
+    assert box.spill() and (len(box), box.spooled, box.bytes) == (3, 3, 0)
+    box.put(item(3))
+    assert taken(box) == ["0", "1", "2"]
+    box.settle(2)
+    assert box.spill() and taken(box) == ["2", "3"]
+    box.settle(2)
+    assert (len(box), box.settled, box.wait(0)) == (0, 4, 0)
+    box.put(item(4))
+    assert taken(box) == ["4"]
+    assert box.disk is not None
+    box.disk.close()
+
+
+def test_what_is_spilled_while_it_is_sent_is_settled_on_the_disk(tmp_path: Path) -> None:
+    box = Outbox(1000, Disk.fresh(tmp_path))
+    for number in range(4):
+        box.put(item(number))
+    assert len(box.take(2)) == 2
+    box.spill()
+    box.settle(2)
+    assert taken(box) == ["2", "3"] and (box.spooled, box.settled) == (2, 2)
+    assert box.disk is not None
+    box.disk.close()
+
+
+def test_a_disk_that_takes_nothing_more_leaves_the_rest_in_memory(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    box = Outbox(10_000, Disk.fresh(tmp_path, 1000))
+    box.put(item(0, size=500))
+    assert box.spill()
+    box.put(item(1, size=500))
+    assert not box.spill() and not box.spill()
+    assert box.disk_problem is not None and caplog.text.count("wait in memory only") == 1
+    assert taken(box) == ["0"]
+    box.settle(1)
+    assert taken(box) == ["1"] and box.disk_problem is None
+    assert box.spill()
+    box.settle(1)
+    assert box.disk is not None
+    box.disk.close()
+
+
+def test_pressure_on_memory_is_relieved_by_the_disk(tmp_path: Path) -> None:
+    box = Outbox(100_000, Disk.fresh(tmp_path))
+    put = [box.put(item(number, size=1000)) for number in range(60)]
+    for thread in threading.enumerate():
+        if thread.name == "stepwell-sdk-spool":
+            thread.join(30)
+    assert all(put) and box.spooled >= 51 and box.bytes < 10_000
+    got: list[str] = []
+    while len(box):
+        got += (batch := taken(box))
+        box.settle(len(batch))
+    assert got == [str(number) for number in range(60)]
+    assert box.disk is not None
+    box.disk.close()
+
+
+def test_spilling_and_sending_at_once_keep_the_order(tmp_path: Path) -> None:
+    box, got, stop = Outbox(1 << 20, Disk.fresh(tmp_path)), list[str](), threading.Event()
+
+    def spill() -> None:
+        while not stop.wait(0.002):
+            box.spill()
+
+    spilling = threading.Thread(target=spill)
+    spilling.start()
+
+    def produce() -> None:
+        for number in range(600):
+            box.put(item(number))
+
+    producer = threading.Thread(target=produce)
+    producer.start()
+    while len(got) < 600:
+        batch = taken(box)
+        got += batch
+        box.settle(len(batch))
+    producer.join()
+    stop.set()
+    spilling.join()
+    assert got == [str(number) for number in range(600)] and box.settled == 600 and not len(box)
+    assert box.disk is not None
+    box.disk.close()

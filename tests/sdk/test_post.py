@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -40,6 +41,40 @@ def test_the_request() -> None:
     assert str(seen[0].url) == "http://gateway/api/v1/steps"
     assert seen[0].headers["authorization"] == "Bearer secret"
     assert json.loads(seen[0].content) == [{"step_id": "a"}, {"step_id": "b"}]
+
+
+def test_what_crosses_a_network_is_compressed() -> None:
+    seen: list[httpx2.Request] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        seen.append(request)
+        return httpx2.Response(200, json={"items": [{"status": "accepted"}]})
+
+    large, small = Item("exchange", "a", b'{"a":"%b"}' % (b"x" * 5000)), Item("exchange", "a", b'{"a":"x"}')
+    for url, item in (
+        ("https://far", large),
+        ("https://far", small),
+        ("http://127.0.0.1:1", large),
+        ("http://[::1]", large),
+    ):
+        poster = Poster(url, lambda: None, httpx2.MockTransport(answer))
+        assert poster.post([item]) == Settled(1)
+        poster.close()
+    assert [request.headers.get("content-encoding") for request in seen] == ["gzip", None, None, None]
+    assert gzip.decompress(seen[0].content) == b"[" + large.body + b"]" and len(seen[0].content) < 500
+    assert seen[0].url.path == "/api/v1/exchanges"
+
+
+def test_a_real_gateway_takes_what_is_compressed(gateway: Any, token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stepwell.sdk._post._THIS_MACHINE", frozenset())
+    poster = Poster(gateway.url, lambda: token)
+    steps = [
+        Item("step", id, b'{"step_id":"%b","prompt_ids":[%b],"response_ids":[1]}' % (id.encode(), b"1," * 2000 + b"1"))
+        for id in "ab"
+    ]
+    assert poster.post(steps) == Settled(2)
+    poster.close()
+    assert len(gateway.bodies("step")) == 2
 
 
 def test_no_token_no_header() -> None:

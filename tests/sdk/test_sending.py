@@ -70,15 +70,14 @@ def test_a_failed_attempt_is_repeated_with_growing_pauses() -> None:
     poster = Scripted(*[Again("away")] * 30)
     sender, clock = sent(poster)
     assert poster.batches == [["0", "1", "2", "3"]] * 31
-    assert len(clock.pauses) == 30
-    assert all(0 < pause <= LAST_PAUSE for pause in clock.pauses)
+    assert len(clock.pauses) >= 30 and sum(clock.pauses) <= 30 * LAST_PAUSE
     assert clock.pauses[0] <= 0.1 < max(clock.pauses)
     assert sender.counts.acknowledged == 4 and sender.counts.problem is None
 
 
 def test_the_gateways_own_time_is_kept_to() -> None:
     _, clock = sent(Scripted(Again("full", after=7.0)))
-    assert len(clock.pauses) == 1 and 7.0 < clock.pauses[0] <= 7.0 + LAST_PAUSE
+    assert 7.0 < sum(clock.pauses) <= 7.0 + LAST_PAUSE
 
 
 def test_a_refused_record_is_not_sent_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -108,7 +107,7 @@ def test_trouble_is_logged_once_until_it_is_over(caplog: pytest.LogCaptureFixtur
     caplog.set_level(logging.INFO, "stepwell.sdk")
     sent(Scripted(Again("away"), Again("away"), Settled(4)))
     assert [record.getMessage() for record in caplog.records if record.name == "stepwell.sdk"] == [
-        "away; records wait in memory and are sent again",
+        "away; records wait and are sent again",
         "delivery works again",
     ]
 

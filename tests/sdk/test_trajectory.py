@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -100,3 +101,29 @@ def test_a_handle_is_for_one_rollout(client: sdk.Client) -> None:
 def test_ids_are_fresh_unless_given(client: sdk.Client) -> None:
     assert client.trajectory().id != client.trajectory().id
     assert client.trajectory("t").id == client.trajectory("t").trajectory_id == "t"
+
+
+def test_a_bound_function_finds_the_block_in_any_thread(gateway: Any, client: sdk.Client) -> None:
+    def call(number: int) -> str:
+        return client.submit_step(**TOKENS, step=f"s{number}")
+
+    with client.trajectory("t") as t, ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(t.bind(call), range(8))) == [f"s{number}" for number in range(8)]
+        pool.submit(call, 8).result()
+        assert sdk.current_trajectory() is t
+    client.flush()
+    found = {step["step_id"]: step.get("trajectory_id") for step in gateway.bodies("step")}
+    assert found == {**{f"s{number}": "t" for number in range(8)}, "s8": None}
+
+
+async def test_a_bound_coroutine_function_and_asyncios_threads(gateway: Any, client: sdk.Client) -> None:
+    async def call() -> str:
+        await asyncio.sleep(0)
+        return await client.asubmit_step(**TOKENS)
+
+    async with client.trajectory("t") as t:
+        await asyncio.to_thread(client.submit_step, **TOKENS)
+    await t.bind(call)()
+    assert sdk.current_trajectory() is None
+    await client.aflush()
+    assert [step["trajectory_id"] for step in gateway.bodies("step")] == ["t", "t"]

@@ -5,6 +5,7 @@ the same exchange parsed twice, or by a later version, is the same steps. Needs 
 """
 
 from stepwell.exchange._attribution import Claim, claim_of
+from stepwell.exchange._declared import Declared, declared_of, stamped
 from stepwell.exchange._dialect import Context, Dialect, NoStep, Unparseable
 from stepwell.exchange._dialects import dialect_for, dialects, parse
 from stepwell.exchange._encoding import Decoded, decode
@@ -33,6 +34,7 @@ __all__ = [
     "Began",
     "Claim",
     "Context",
+    "Declared",
     "Decoded",
     "Dialect",
     "End",
@@ -48,6 +50,7 @@ __all__ = [
     "Turns",
     "Unparseable",
     "claim_of",
+    "declared_of",
     "decode",
     "dialect_for",
     "dialects",
@@ -61,4 +64,5 @@ __all__ = [
     "parse",
     "request_entry",
     "response_entry",
+    "stamped",
 ]

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stepwell.exchange._anthropic import AnthropicMessages
+from stepwell.exchange._attribution import claim_of
 from stepwell.exchange._bedrock import BedrockConverse, BedrockInvoke
 from stepwell.exchange._chat import OpenAIChat
 from stepwell.exchange._clean_body import clean_body
 from stepwell.exchange._completions import OpenAICompletions
+from stepwell.exchange._declared import stamped_all
 from stepwell.exchange._dialect import Dialect, Unparseable
 from stepwell.exchange._encoding import decoded
 from stepwell.exchange._engine import EngineGenerate
@@ -74,6 +76,8 @@ def parse(exchange: Exchange) -> Sequence[Step]:
     steps = dialect.parse(whole)
     if first := first_token_ns(dialect, whole):
         steps = [step.model_copy(update={"first_token_at": time_of(first)}) for step in steps]
+    if exchange.declared is not None and claim_of(exchange).policy_version is None:  # what the caller says counts more
+        steps = stamped_all(steps, exchange.declared, response.declared or exchange.declared)
     return steps if exchange.request_known else [_of_answer_only(step) for step in steps]
 
 

@@ -14,6 +14,7 @@ import orjson
 
 from stepwell.exchange._clean import Headers, clean_url, kept_headers
 from stepwell.exchange._clean_body import clean_body
+from stepwell.exchange._declared import Declared, declared_of
 from stepwell.spool import LOST, Entry, Record
 
 REQUEST = "exchange.request"
@@ -53,6 +54,8 @@ class Response:
     truncated: bool = False
     marks: tuple[tuple[int, int], ...] = ()
     """Of the first pieces of the body as it came: bytes before it, and when it came."""
+    declared: Declared | None = None
+    """The policy declared when it ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +74,16 @@ class Exchange:
     """Names of request fields that the route added and the agent did not send."""
     client: str = "proxy"
     """Which way in it came: `proxy`, `sdk`, `import`."""
+    declared: Declared | None = None
+    """The policy declared when the request was forwarded."""
     request_known: bool = True
     """False for a recording of the answer only: `request` is then the least that its dialect takes."""
 
 
-def request_entry(exchange_id: str, request: Request, **context: Any) -> Entry:
+def request_entry(exchange_id: str, request: Request, declared: Declared | None = None, **context: Any) -> Entry:
     """The spool entry of a forwarded request. `context`: dialect, trajectory_id, engine, added, client, …"""
+    if declared is not None:
+        context["declared"] = declared.plain()
     head = {
         "method": request.method,
         "url": clean_url(request.url),
@@ -104,6 +111,8 @@ def response_entry(exchange_id: str, response: Response, dialect: str | None = N
     body = clean_body(response.body, dialect)
     if len(response.marks) > 1 and len(body) == len(response.body):  # else they point to other places
         head["marks"] = response.marks
+    if response.declared is not None:
+        head["declared"] = response.declared.plain()
     return Entry(id=f"{exchange_id}.response", kind=RESPONSE, head=_json(head), body=body, ref=exchange_id)
 
 
@@ -128,6 +137,7 @@ def exchange_from(request: Record, response: Record) -> Exchange:
     head = orjson.loads(request.head)
     context = {key: head.pop(key) for key in _CONTEXT if key in head}
     context["added"] = tuple(context.get("added") or ())
+    context["declared"] = declared_of(head.pop("declared", None))
     asked = Request(body=request.body, **{**head, "headers": _pairs(head["headers"])})
     return Exchange(id=request.id, request=asked, response=_response(response), **context)
 
@@ -138,7 +148,8 @@ def _response(record: Record) -> Response:
         return Response(None, [], b"", "aborted", record.at_ns, error=error)
     head = orjson.loads(record.head)
     marks = tuple((start, at_ns) for start, at_ns in head.pop("marks", ()))
-    return Response(body=record.body, marks=marks, **{**head, "headers": _pairs(head["headers"])})
+    declared = declared_of(head.pop("declared", None))
+    return Response(body=record.body, marks=marks, declared=declared, **{**head, "headers": _pairs(head["headers"])})
 
 
 def _pairs(headers: Iterable[list[str]]) -> Headers:

@@ -19,7 +19,7 @@ from typing import Concatenate, ParamSpec
 from mitmproxy import http
 
 from stepwell.errors import StepwellError
-from stepwell.exchange import End, Request, Response, request_entry, response_entry
+from stepwell.exchange import Declared, End, Request, Response, request_entry, response_entry
 from stepwell.proxy._flows import Call
 from stepwell.proxy._tee import Tee
 from stepwell.spool import SpoolWriter
@@ -53,8 +53,12 @@ def harmless(
 class Capture:
     """Writes exchanges to the spool."""
 
-    def __init__(self, writer: SpoolWriter, max_body_bytes: int) -> None:
+    def __init__(
+        self, writer: SpoolWriter, max_body_bytes: int, declared: Callable[[], Declared | None] = lambda: None
+    ) -> None:
+        """`declared` says which policy is declared at the moment."""
         self._writer = writer
+        self._declared = declared
         self._limit = max_body_bytes
         self._said: dict[str, float] = {}
         self._lock = threading.Lock()
@@ -88,6 +92,7 @@ class Capture:
         entry = request_entry(
             call.exchange_id,
             asked,
+            self._declared(),
             dialect=call.dialect.name if call.dialect else None,
             trajectory_id=call.trajectory_id,
             engine=call.route.engine if call.route else None,
@@ -117,6 +122,7 @@ class Capture:
             marks=tuple(tee.marks),
             error=_QUOTED.sub("…", error)[:500] if error else None,
             truncated=tee.truncated,
+            declared=self._declared(),
         )
         entry = response_entry(call.exchange_id, answered, call.dialect.name if call.dialect else None)
         self._writer.post(entry, partial(self.lose, call), after=recorded)

@@ -30,6 +30,7 @@ from stepwell.proxy._flows import Flows
 from stepwell.proxy._hosts import host_test
 from stepwell.proxy._loops import Loops
 from stepwell.proxy._master import eager_tasks, listen, make_master
+from stepwell.proxy._policy import PolicyFile
 from stepwell.proxy._route import Router
 from stepwell.proxy._seen import Seen, quiet
 from stepwell.proxy._upstream import upstream_proxy
@@ -95,7 +96,7 @@ class _Proxy:
         port, run_port = (bound.getsockname()[1] for bound in sockets)
         self._ports = {"port": port, "run_port": run_port}
         self._flows = Flows()
-        capture, seen = Capture(writer, config.max_body_bytes), Seen()
+        capture, seen = Capture(writer, config.max_body_bytes, PolicyFile(folder.parent)), Seen()
         gate = Gate(token, host=config.host, port=port, run_port=run_port)
         own = upstream_proxy(config.upstream_proxy, os.environ, (port, run_port))
         upstreams = Upstreams(own, (port, run_port))

@@ -13,7 +13,11 @@
 
 A call checks its input, queues it and returns the id; a background thread delivers. Invalid input raises `InvalidRecord` naming
 the field. Trouble with delivery never raises into the agent's loop: it is counted, logged once (logger `stepwell.sdk`), and seen
-in `sdk.status()`. At the end of the process what is left is delivered within five seconds.
+in `sdk.status()`. While the gateway is away, records wait on this machine's disk; what a process leaves there at its end, the next one
+delivers, in order and once.
+
+    client = sdk.wrap(OpenAI())   # every call of it is recorded
+    sdk.submit_step(openai_response=completion, messages=messages)   # or hand in a single answer
 
 The gateway is the local one (http://127.0.0.1:8787, with the installation's token) unless STEPWELL_URL and STEPWELL_TOKEN or
 `sdk.configure(url=…, token=…)` say otherwise. Every function has an async twin where it could wait: `aflush`; `asubmit_step` and
@@ -38,6 +42,8 @@ from stepwell.sdk._default import (
     submit_feedback,
     submit_step,
     trajectory,
+    use,
+    wrap,
 )
 from stepwell.sdk._trajectory import TrajectoryHandle, current_trajectory
 from stepwell.sdk.client import Client, Flushed, Status
@@ -66,6 +72,8 @@ __all__ = [
     "submit_feedback",
     "submit_step",
     "trajectory",
+    "use",
+    "wrap",
 ]
 
 _RECORDS = ("Feedback", "Step", "Trajectory", "new_id")

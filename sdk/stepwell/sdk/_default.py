@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from stepwell.sdk._exit import EXIT_BOUND
 from stepwell.sdk._trajectory import TrajectoryHandle
+from stepwell.sdk._wrap import record_calls
 from stepwell.sdk.client import DEFAULT_URL, Client, Flushed, Status
 
 if TYPE_CHECKING:
     from stepwell.sdk.records import Feedback, Step
+
+C = TypeVar("C")
 
 
 class _Holder:
@@ -58,13 +61,34 @@ def configure(url: str | None = None, token: str | None = None) -> None:
     _holder.exchange(_from_environment(url, token))
 
 
+def use(client: Client | None) -> Client | None:
+    """Have the functions of this module submit through `client` from now on; returns the one before, which stays at work.
+
+    None: through a new one, made at the next use.
+    """
+    return _holder.exchange(client)
+
+
 def submit_step(step: Step | None = None, /, **fields: Any) -> str:
     """Queue a step and return its id at once.
 
-    Takes a `Step` or its fields; `trajectory`, `group`, `prompt` and `parent` are short for the fields ending in `_id`. Inside
-    a `trajectory()` block what the block knows is filled in. Raises InvalidRecord, naming the field.
+    Takes a `Step` or its fields; `step`, `trajectory`, `group`, `prompt` and `parent` are short for the fields ending in `_id`. Inside
+    a `trajectory()` block what the block knows is filled in. `openai_response=` with `messages=` takes a provider's answer as its
+    SDK gave it (OpenAI, Anthropic, Gemini); each choice is a step `<call_id>.<number>`, and the id returned is that of the first.
+    Raises InvalidRecord, naming the field.
     """
     return _holder.get().submit_step(step, **fields)
+
+
+def wrap(client: C) -> C:
+    """Record every call that an OpenAI or Anthropic client makes from now on, and return that client.
+
+    Sync or async, streamed or not, retries too: each call becomes an exchange, and its steps belong to the `trajectory()` block around
+    it. What the client returns does not change. Not for what runs behind Stepwell's proxy, which records the same calls.
+    Raises InvalidRecord for what is no such client.
+    """
+    record_calls(client, lambda request: _holder.get().begin_call(request))
+    return client
 
 
 def submit_feedback(feedback: Feedback | None = None, /, **fields: Any) -> str:
@@ -95,12 +119,18 @@ def trajectory(
 
 
 def flush(timeout: float = 30.0, committed: bool = False) -> Flushed:
-    """Wait until everything submitted so far is on the gateway's disk; with `committed`, until it is in the warehouse."""
+    """Wait until everything submitted so far is on the gateway's disk; with `committed`, until it is in the warehouse.
+
+    Says what is not, and how much of that is safe on this machine's disk, when `timeout` seconds are over.
+    """
     return _holder.get().flush(timeout, committed)
 
 
 def close(timeout: float = EXIT_BOUND) -> None:
-    """Deliver what is queued, for at most `timeout` seconds, and stop. A later submission starts a new client."""
+    """Deliver what is queued, for at most `timeout` seconds, and stop. What is left waits on the disk for the next process.
+
+    A later submission starts a new client.
+    """
     if (client := _holder.exchange(None)) is not None:
         client.close(timeout)
 

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 
 __all__ = ["feedback_fields", "now", "step_fields"]
 
-_STEP = {"trajectory": "trajectory_id", "group": "group_id", "prompt": "prompt_id", "parent": "parent_id"}
+_STEP = {
+    "step": "step_id",
+    "trajectory": "trajectory_id",
+    "group": "group_id",
+    "prompt": "prompt_id",
+    "parent": "parent_id",
+}
 _FEEDBACK = {
     "step": "step_id",
     "trajectory": "trajectory_id",

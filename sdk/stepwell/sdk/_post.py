@@ -6,17 +6,26 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from stepwell.sdk._fork import ready, undivided
-from stepwell.sdk._outbox import Item, Kind
+from stepwell.sdk._item import Item, Kind
 
 if TYPE_CHECKING:
     import httpx2
 
 __all__ = ["Again", "Answer", "Poster", "Refusal", "Settled", "TooMuch"]
 
-PATHS: dict[Kind, str] = {"step": "steps", "feedback": "feedback", "trajectory": "trajectories"}
+PATHS: dict[Kind, str] = {
+    "step": "steps",
+    "feedback": "feedback",
+    "trajectory": "trajectories",
+    "exchange": "exchanges",
+}
 _MAX_RETRY_AFTER = 300.0
+_THIS_MACHINE = frozenset({"127.0.0.1", "::1", "localhost"})
+_WORTH_IT = 2048
+"""Bytes of a body from which on it is compressed."""
 _NETWORK = ("httpx2", "encodings.idna")
 """`encodings.idna` is what the first look-up of a host name loads."""
 
@@ -67,6 +76,7 @@ class Poster:
         self, url: str, token: Callable[[], str | None], transport: httpx2.BaseTransport | None = None
     ) -> None:
         self._url = url
+        self._near = (urlsplit(url).hostname or "") in _THIS_MACHINE
         self._token = token
         self._transport = transport
         self._http: httpx2.Client | None = None
@@ -76,9 +86,10 @@ class Poster:
         ready(*_NETWORK)
         import httpx2
 
-        body = b"[" + b",".join(item.body for item in items) + b"]"
+        path = f"/api/v1/{PATHS[items[0].kind]}"
+        body, headers = self._packed(b"[" + b",".join(item.whole() for item in items) + b"]")
         try:
-            response = self._client().post(f"/api/v1/{PATHS[items[0].kind]}", content=body, headers=self._headers())
+            response = self._client().post(path, content=body, headers={**self._headers(), **headers})
         except (httpx2.HTTPError, httpx2.StreamError, OSError) as error:
             return Again(f"the gateway at {self._url} cannot be reached ({type(error).__name__}: {error})")
         return self._understood(response, items)
@@ -115,6 +126,15 @@ class Poster:
                     transport=self._transport,
                 )
         return self._http
+
+    def _packed(self, body: bytes) -> tuple[bytes, dict[str, str]]:
+        """The body, compressed where it crosses a network: on this machine both sides would spend more time than they save."""
+        if self._near or len(body) < _WORTH_IT:
+            return body, {}
+        ready("gzip")
+        import gzip
+
+        return gzip.compress(body, compresslevel=1, mtime=0), {"content-encoding": "gzip"}
 
     def _headers(self) -> dict[str, str]:
         token = self._token()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
 from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from stepwell.errors import StepwellError
 from stepwell.sdk._fields import now
@@ -14,6 +17,8 @@ if TYPE_CHECKING:
     from stepwell.sdk.records import Step, Trajectory
 
 __all__ = ["TrajectoryHandle", "current_trajectory"]
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _current: ContextVar[TrajectoryHandle | None] = ContextVar("stepwell_trajectory", default=None)
 
@@ -60,6 +65,33 @@ class TrajectoryHandle:
     def label(self, label: str, *, name: str | None = None, **fields: Any) -> str:
         """A label on the trajectory, such as `solved`. Returns the feedback's id."""
         return self.submit_feedback(trajectory_id=self.id, label=label, name=name, **fields)
+
+    def bind(self, function: F) -> F:
+        """`function`, to be called from anywhere and run inside this block: a thread starts without the blocks around its start.
+
+            with sdk.trajectory() as t, ThreadPoolExecutor() as pool:
+                pool.map(t.bind(call_tool), calls)
+
+        Coroutine functions too. asyncio tasks and `asyncio.to_thread` find the block by themselves.
+        """
+
+        @functools.wraps(function)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            token = _current.set(self)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                _current.reset(token)
+
+        @functools.wraps(function)
+        async def inside_async(*args: Any, **kwargs: Any) -> Any:
+            token = _current.set(self)
+            try:
+                return await function(*args, **kwargs)
+            finally:
+                _current.reset(token)
+
+        return cast(F, inside_async if inspect.iscoroutinefunction(function) else inside)
 
     def fail(self, reason: str) -> None:
         """Have the trajectory end as failed although no exception leaves the block."""

@@ -5,19 +5,26 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from stepwell.errors import SettingsError
+from stepwell.errors import InvalidRecord, SettingsError
 from stepwell.sdk import _exit
+from stepwell.sdk._address import DEFAULT_URL, address
+from stepwell.sdk._calls import Call
+from stepwell.sdk._disk import MAX_DISK_BYTES, Disk, folder_for, left_behind
 from stepwell.sdk._fields import feedback_fields, now, step_fields
 from stepwell.sdk._fork import ready, undivided
-from stepwell.sdk._outbox import Item, Outbox
+from stepwell.sdk._item import Item
+from stepwell.sdk._outbox import Outbox
 from stepwell.sdk._post import Poster
+from stepwell.sdk._recording import ANSWER, answer_item, begun
+from stepwell.sdk._reports import Flushed, Status
 from stepwell.sdk._sending import Sender
+from stepwell.sdk._steps import step_item
 from stepwell.sdk._trajectory import TrajectoryHandle, current_trajectory
+from stepwell.sdk._wrap import Asking, record_calls
 
 if TYPE_CHECKING:
     import httpx2
@@ -28,40 +35,11 @@ __all__ = ["DEFAULT_URL", "Client", "Flushed", "Status"]
 
 _log = logging.getLogger("stepwell.sdk")
 
-DEFAULT_URL = "http://127.0.0.1:8787"
 MAX_PENDING_BYTES = 256 << 20
+_GIVE_UP = 1.0
+"""Seconds of trouble after which the end of a process does not wait for a gateway any longer, when the disk can keep what is left."""
 
-
-@dataclass(frozen=True, slots=True)
-class Flushed:
-    """What `flush` found. Counts are of this client's whole life, save for `unacknowledged`."""
-
-    acknowledged: int
-    """On the gateway's disk."""
-    unacknowledged: int
-    """Of what was submitted before this flush: neither acknowledged nor refused yet. It is still being sent."""
-    refused: int
-    """Turned down by the gateway for good; the first was logged."""
-    dropped: int
-    """Never sent: the bound on memory was reached."""
-    committed: bool | None
-    """Whether all of it can be read from the warehouse; None when that was not asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """How delivery is going."""
-
-    url: str
-    pending: int
-    pending_bytes: int
-    acknowledged: int
-    duplicates: int
-    """Of the acknowledged: those the gateway had already, as after a lost answer."""
-    refused: int
-    dropped: int
-    problem: str | None
-    """Why nothing gets through at the moment; None while all is well."""
+C = TypeVar("C")
 
 
 class Client:
@@ -79,23 +57,43 @@ class Client:
         token: str | None = None,
         *,
         max_pending_bytes: int = MAX_PENDING_BYTES,
+        max_spooled_bytes: int = MAX_DISK_BYTES,
+        spool_folder: Path | None = None,
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
-        """Raises SettingsError for an address that is none. `transport` replaces the network, for tests."""
-        self.url = _address(url)
+        """`spool_folder`, where records wait while the gateway is away, is by default one under the installation's own. `transport`
+        replaces the network, for tests; then nothing waits on the disk unless a folder is named. Raises SettingsError for an
+        address that is none.
+        """
+        self.url = address(url)
         self._token = token
         self._transport = transport
         self._max_pending_bytes = max_pending_bytes
+        self._max_spooled_bytes = max_spooled_bytes
+        self._folder = spool_folder or (folder_for(self.url) if transport is None else None)
+        self._inherited: list[Outbox] = []
         self.forget()
         _exit.watch(self)
 
     def forget(self) -> None:
         """Start afresh: nothing queued, nothing counted, no thread. A forked child does; what its parent queued is the parent's."""
-        self._outbox = Outbox(self._max_pending_bytes)
-        self._sender = Sender(self._outbox, Poster(self.url, self._find_token, self._transport))
+        folder = self._folder
+        disk = Disk.fresh(folder, self._max_spooled_bytes) if folder is not None else None
+        self._outbox = Outbox(self._max_pending_bytes, disk)
+        self._inherited.append(self._outbox)  # SQLite's connection of the parent is not to be closed by its child
+        self._unrecorded = 0
+        self._closed = False
+
+        def left(passed_over: set[str]) -> Disk | None:
+            return left_behind(folder, disk.path, passed_over) if folder is not None and disk is not None else None
+
+        self._sender = Sender(self._outbox, Poster(self.url, self._find_token, self._transport), left)
 
     def submit_step(self, step: Step | None = None, /, **fields: Any) -> str:
-        """Queue a step, given as a `Step` or by its fields; returns its id at once. Raises InvalidRecord."""
+        """Queue a step, given as a `Step` or by its fields; returns its id at once. Raises InvalidRecord.
+
+        `openai_response=` with `messages=` is a provider's answer as its SDK gave it; the id is that of its first choice.
+        """
         return self.send_step(step, fields, _block())
 
     def submit_feedback(self, feedback: Feedback | None = None, /, **fields: Any) -> str:
@@ -127,17 +125,36 @@ class Client:
             record = checked(Trajectory, fields if id is None else {"trajectory_id": id, **fields})
         return TrajectoryHandle(self, record)
 
+    def wrap(self, client: C) -> C:
+        """Record every call of an OpenAI or Anthropic client from now on, and return it. Raises InvalidRecord."""
+        record_calls(client, self.begin_call)
+        return client
+
+    def begin_call(self, request: Asking) -> Call | None:
+        """Follow a call of a wrapped client; None where it is none that becomes steps."""
+        try:
+            return begun(request, _block(), self._recorded)
+        except Exception as error:  # noqa: BLE001 - the boundary of recording: the caller's own call goes on
+            self._recorded(f"{type(error).__name__}: {error}")
+            return None
+
     def send_step(self, step: Step | None, fields: Mapping[str, Any], block: Trajectory | None) -> str:
         """`submit_step` with the enclosing trajectory named by the caller."""
+        if fields.get(ANSWER) is not None:
+            return self._send_answer(step, fields, block)
         if step is not None:
             fields = {**_said(step), **fields}
-        fields = step_fields(fields, block)
-        with undivided:
-            from stepwell.sdk.records import Step, checked, encoded
+        return self._queue(step_item(step_fields(fields, block)))
 
-            record = checked(Step, fields)
-            body = encoded(record)
-        return self._queue(Item("step", record.step_id, body))
+    def _send_answer(self, step: Step | None, fields: Mapping[str, Any], block: Trajectory | None) -> str:
+        if step is not None:
+            raise InvalidRecord(ANSWER, "comes with the fields of a step, not with a Step")
+        item, reward = answer_item(fields, block)
+        self._queue(item)
+        first = f"{item.id}.0"
+        if reward is not None:
+            self.send_feedback(None, {"feedback_id": f"{first}.reward", "step_id": first, "reward": reward}, None)
+        return first
 
     def send_feedback(self, feedback: Feedback | None, fields: Mapping[str, Any], block: Trajectory | None) -> str:
         """`submit_feedback` with the enclosing trajectory named by the caller."""
@@ -173,12 +190,23 @@ class Client:
         Returns after `timeout` seconds at the latest, and says what is still on its way; never raises for that.
         """
         deadline = time.monotonic() + timeout
-        left = self._outbox.wait(timeout)
+        left = self._settled(deadline)
         done = None
         if committed:
             done = left == 0 and self._barrier(deadline - time.monotonic())
-        counts = self._sender.counts
-        return Flushed(counts.acknowledged, left, counts.refused, self._outbox.dropped, done)
+        counts, box = self._sender.counts, self._outbox
+        return Flushed(counts.acknowledged, left, counts.refused, box.dropped, min(left, box.spooled), done)
+
+    def _settled(self, deadline: float) -> int:
+        """Wait until nothing is left, also of what earlier processes have left; how many of our own records are left."""
+        if not self._sender.started and self._folder is not None and self._folder.is_dir():
+            self._sender.start()
+        left = self._outbox.wait(deadline - time.monotonic())
+        if self._sender.started:
+            self._sender.caught_up.wait(max(0.0, deadline - time.monotonic()))
+        if left:  # whoever flushes wants it safe
+            self._outbox.spill()
+        return left
 
     async def aflush(self, timeout: float = 30.0, committed: bool = False) -> Flushed:
         """As `flush`, without holding up the event loop."""
@@ -191,17 +219,32 @@ class Client:
         """How delivery is going."""
         box, counts = self._outbox, self._sender.counts
         return Status(
-            self.url, len(box), box.bytes, counts.acknowledged, counts.duplicates, counts.refused, box.dropped,
-            counts.problem,
+            self.url, len(box), box.bytes, box.spooled, box.disk.bytes if box.disk is not None else 0,
+            counts.acknowledged, counts.duplicates, counts.refused, box.dropped, self._unrecorded, counts.recovered,
+            counts.problem or box.disk_problem,
         )  # fmt: skip
 
     def close(self, timeout: float = _exit.EXIT_BOUND) -> None:
-        """Deliver what is queued, for at most `timeout` seconds, and stop. What is left is counted and logged."""
-        deadline = time.monotonic() + timeout
-        left = self._outbox.wait(timeout)
+        """Deliver what is queued, for at most `timeout` seconds, and stop. What is left waits on the disk for the next process."""
+        if self._closed:
+            return
+        self._closed = True
+        box, deadline = self._outbox, time.monotonic() + timeout
+        left = box.wait(min(timeout, _GIVE_UP))
+        while left and time.monotonic() < deadline and (box.disk is None or self._sender.trouble < _GIVE_UP):
+            left = box.wait(min(_GIVE_UP, deadline - time.monotonic()))
         self._sender.stop(max(0.1, deadline - time.monotonic()))
-        if left:
-            _log.error("%d records were not delivered: %s", left, self._sender.counts.problem or "no time was left")
+        box.spill()
+        if box.disk is not None:
+            box.disk.close()
+        self._say_what_is_left()
+
+    def _say_what_is_left(self) -> None:
+        box, why = self._outbox, self._sender.counts.problem or "no time was left"
+        if box.spooled and box.disk is not None:
+            _log.warning("%d records wait in %s for the next process: %s", box.spooled, box.disk.path.parent, why)
+        if lost := len(box) - box.spooled:
+            _log.error("%d records were not delivered: %s", lost, why)
 
     def __enter__(self) -> Client:
         return self
@@ -212,17 +255,26 @@ class Client:
         self.close()
 
     def _queue(self, item: Item) -> str:
-        if self._outbox.put(item):
+        box = self._outbox
+        if box.put(item):
             if not self._sender.started:
                 _exit.watch_worker()
                 self._sender.start()
-        elif self._outbox.dropped == 1:
+        elif box.dropped == 1:
+            why = "the client is closed" if box.closed else f"{box.bytes} bytes wait already"
             _log.error(
-                "%s %s was dropped: %s; further ones are only counted: see sdk.status()",
-                item.kind, item.id,
-                "the client is closed" if self._outbox.closed else f"{self._outbox.bytes} bytes wait already",
-            )  # fmt: skip
+                "%s %s was dropped: %s; further ones are only counted: see sdk.status()", item.kind, item.id, why
+            )
         return item.id
+
+    def _recorded(self, call: Item | str) -> None:
+        """What became of a call of a wrapped client: its exchange, or why there is none."""
+        if isinstance(call, Item):
+            self._queue(call)
+            return
+        self._unrecorded += 1
+        if self._unrecorded == 1:
+            _log.error("a call was not recorded: %s; further ones are only counted: see sdk.status()", call)
 
     def _barrier(self, timeout: float) -> bool:
         poster = Poster(self.url, self._find_token, self._transport)
@@ -255,21 +307,3 @@ def _block() -> Trajectory | None:
 def _said(record: Step | Feedback) -> dict[str, Any]:
     """A record's own fields, to be checked again together with what the caller and the block add."""
     return {name: value for name, value in record if value is not None}
-
-
-def _address(url: str) -> str:
-    """`scheme://host[:port][/path]` without a trailing slash; credentials have their own setting and would end in logs."""
-    try:
-        parts = urlsplit(url)
-        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except (ValueError, AttributeError):
-        raise _no_address(url) from None
-    if not known or parts.query or parts.fragment:
-        raise _no_address(url)
-    if parts.username is not None:
-        raise SettingsError("the gateway's address must not carry credentials: give the token on its own")
-    return url.rstrip("/")
-
-
-def _no_address(url: object) -> SettingsError:
-    return SettingsError(f"{url!r} is no address of a gateway: give something like {DEFAULT_URL}")

@@ -7,7 +7,7 @@ not finite and texts that are no Unicode are refused with the field's name; noth
 
 from __future__ import annotations
 
-import uuid
+import os
 from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import (
@@ -63,7 +63,7 @@ __all__ = [
 
 def new_id() -> str:
     """A fresh identifier, unique without asking anybody."""
-    return uuid.uuid4().hex
+    return os.urandom(16).hex()
 
 
 Split = Literal["train", "eval"]
@@ -76,7 +76,7 @@ class _Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-R = TypeVar("R", bound=_Record)
+R = TypeVar("R", bound=BaseModel)
 
 
 class Step(_Record):

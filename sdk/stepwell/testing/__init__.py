@@ -27,12 +27,17 @@ vendor's own; one the vendor has no word for stays as it is.
 The tokenizer is a real one (`ByteTokenizer`) and the chat template a real template (`ChatTemplate`), so ids, text and
 log-probabilities belong together, and the prompt of turn N+1 is an exact append of turn N's prompt and response.
 
-`python -m stepwell.testing` runs the same server as a process. Needs the extra `testing`.
+`python -m stepwell.testing` runs the same server as a process. Needs the extra `testing`, all but this: programs that submit through
+the SDK are tested with a gateway in memory::
+
+    with recorded() as records:
+        run_my_agent()
+    assert records.steps[0]["reward"] == 1.0
 """
 
 from __future__ import annotations
 
-from stepwell.errors import MissingExtra
+from stepwell.testing._transport import MemoryGateway, Records, recorded
 
 try:
     from stepwell.testing._app import ScriptedApp
@@ -53,7 +58,15 @@ except ModuleNotFoundError as error:
         "starlette",
     }:
         raise
-    raise MissingExtra(error.name.split(".")[0], "testing") from error
+    _missing = error.name.split(".")[0]
+
+    def __getattr__(name: str) -> object:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from stepwell.errors import MissingExtra
+
+        raise MissingExtra(_missing, "testing")
+
 
 __all__ = [
     "CHAT_TEMPLATE",
@@ -65,6 +78,8 @@ __all__ = [
     "DemoTask",
     "LoggedCall",
     "LoggedChoice",
+    "MemoryGateway",
+    "Records",
     "Reply",
     "Script",
     "ScriptedApp",
@@ -72,4 +87,5 @@ __all__ = [
     "ThrowawayCA",
     "ToolCall",
     "demo_script",
+    "recorded",
 ]

@@ -10,12 +10,19 @@ from stepwell.errors import SettingsError
 from stepwell.gateway._about import VERSION, about_routes, metrics_routes
 from stepwell.gateway._auth import Guard
 from stepwell.gateway._config import GatewayConfig
+from stepwell.gateway._declarations import Declarations
 from stepwell.gateway._flush import flush_routes
 from stepwell.gateway._keeper import Keeper
+from stepwell.gateway._memory import Memory
 from stepwell.gateway._metrics import Metrics
+from stepwell.gateway._once import Once
+from stepwell.gateway._policy import policy_routes
 from stepwell.gateway._problems import install
+from stepwell.gateway._rate import RateLimit
 from stepwell.gateway._read import read_routes
+from stepwell.gateway._ready import ready_routes
 from stepwell.gateway._submit import submit_routes
+from stepwell.gateway._take import Way
 from stepwell.gateway._warehouse import OpenWarehouse, WarehouseView, as_view
 from stepwell.spool import SpoolWriter
 
@@ -31,6 +38,8 @@ def create_app(
     token: str,
     warehouse: WarehouseView | OpenWarehouse,
     config: GatewayConfig | None = None,
+    memory: Memory | None = None,
+    policy: Path | None = None,
 ) -> FastAPI:
     """The gateway as an ASGI application.
 
@@ -40,6 +49,8 @@ def create_app(
         token: what clients must present; must not be empty.
         warehouse: what is read from, or how to open it; opened at the first read, and again after a failure.
         config: limits and host names; where to listen is the server's business.
+        memory: what was submitted lately; opened and closed by the caller. Left out, it lasts as long as the application.
+        policy: the file of declared policies; left out, they last as long as the application.
 
     Raises:
         SettingsError: the token is empty.
@@ -48,6 +59,8 @@ def create_app(
         raise SettingsError("the gateway needs a token: without one every program and web page here could write to it")
     config = config or GatewayConfig()
     keeper, metrics, view = Keeper(writer, spool_folder), Metrics(spool_folder), as_view(warehouse)
+    memory = memory or Memory()
+    way = Way(keeper, config, metrics, memory, Declarations(policy), Once(memory))
     app = FastAPI(
         title="Stepwell gateway",
         version=VERSION,
@@ -59,12 +72,16 @@ def create_app(
     install(app)
     for router in (
         about_routes(keeper, config),
-        submit_routes(keeper, config, metrics),
+        ready_routes(keeper, config, view),
+        submit_routes(way),
+        policy_routes(way),
         flush_routes(keeper, view),
         read_routes(view),
     ):
         app.include_router(router, prefix=PREFIX)
     app.include_router(metrics_routes(metrics))
+    if config.rate_in_force:
+        app.add_middleware(RateLimit, rate=config.rate_in_force)
     hosts = [config.host, *config.allowed_hosts]
     app.add_middleware(Guard, token=token, hosts=hosts)
     return app

@@ -13,12 +13,14 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from stepwell.gateway._config import LOOPBACK
 from stepwell.gateway._problems import problem_response
 
 __all__ = ["Guard"]
 
-OPEN_PATHS = frozenset({"/api/v1/health", "/metrics"})
-_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+OPEN_PATHS = frozenset({"/api/v1/health", "/api/v1/ready", "/metrics"})
+SIGNED_PATHS = "/api/v1/webhooks/"
+"""What lies below is let in by its signature."""
 
 
 class Guard:
@@ -27,7 +29,7 @@ class Guard:
     def __init__(self, app: ASGIApp, *, token: str, hosts: Iterable[str] = ()) -> None:
         self._app = app
         self._token = token.encode()
-        self._hosts = _LOOPBACK | {host.strip("[]").lower() for host in hosts}
+        self._hosts = LOOPBACK | {host.strip("[]").lower() for host in hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -54,7 +56,8 @@ class Guard:
         origin = headers.get("origin")
         if origin is not None and origin.lower() != f"{scheme}://{host}".lower():
             return 403, "requests from other web origins are refused"
-        if path not in OPEN_PATHS and not self._admits(headers.get("authorization", "")):
+        free = path in OPEN_PATHS or path.startswith(SIGNED_PATHS)
+        if not free and not self._admits(headers.get("authorization", "")):
             return (
                 401,
                 "send the header 'Authorization: Bearer <token>' with the installation's token (see STEPWELL_HOME)",

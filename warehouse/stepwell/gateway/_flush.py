@@ -31,7 +31,7 @@ def flush_routes(keeper: Keeper, warehouse: LazyWarehouse) -> APIRouter:
     @router.post("/flush")
     async def flush(request: Request) -> Response:
         """Wait until everything accepted before this request is committed to the warehouse."""
-        timeout = _timeout(await read_body(request, 1024))
+        timeout = _timeout((await read_body(request, 1024)).plain)
         wanted = await anyio.to_thread.run_sync(keeper.marks)
         lag, trouble = await _wait(wanted, warehouse, timeout)
         if not lag:

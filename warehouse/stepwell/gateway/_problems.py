@@ -35,6 +35,10 @@ class Problem(StepwellError):
         self.headers = dict(headers or {})
         self.more = more
 
+    def response(self) -> Response:
+        """Its document."""
+        return problem_response(self.status, str(self), headers=self.headers, **self.more)
+
 
 def json_response(value: object, status: int = 200, media_type: str = "application/json", **headers: str) -> Response:
     """Strict JSON. Half a surrogate pair, as a client's own words may contain, is shown as a question mark."""
@@ -64,7 +68,7 @@ def install(app: FastAPI) -> None:
 async def _expected(request: Request, error: Exception) -> Response:
     match error:
         case Problem():
-            return problem_response(error.status, str(error), headers=error.headers, **error.more)
+            return error.response()
         case InvalidRecord():
             return problem_response(422, str(error), field=error.field)
         case SpoolError() | StoreError():

@@ -17,6 +17,8 @@ from fastapi import FastAPI
 from stepwell.errors import SettingsError
 from stepwell.gateway._app import create_app
 from stepwell.gateway._config import GatewayConfig
+from stepwell.gateway._declarations import FILE
+from stepwell.gateway._memory import Memory
 from stepwell.gateway._warehouse import WarehouseView
 from stepwell.spool import Spool, SpoolWriter, read_cursor
 
@@ -26,6 +28,8 @@ _log = logging.getLogger(__name__)
 
 SPOOL_WAIT = 15.0
 """Seconds to wait for a gateway before this one to let go of the spool."""
+MEMORY = "gateway.seen"
+"""Beside the gateway's spool; only one gateway has that open."""
 DRAIN = 10
 """Seconds requests under way are given at the end."""
 
@@ -57,6 +61,7 @@ def run_gateway(
         listener.close()
         raise
     writer = SpoolWriter(spool, cursor=lambda producer: read_cursor(folder, producer))
+    memory = Memory(folder / MEMORY)
     try:
         app = create_app(
             writer=writer,
@@ -64,11 +69,14 @@ def run_gateway(
             token=token,
             warehouse=lambda: _open_warehouse(warehouse, storage_options),
             config=config,
+            memory=memory,
+            policy=data / FILE,
         )
         _serve(app, listener, ready)
     finally:
         listener.close()
         writer.close()
+        memory.close()
 
 
 def _open_warehouse(uri: str, storage_options: Mapping[str, str] | None) -> WarehouseView:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from stepwell.gateway._body import parsed, read_body
-from stepwell.gateway._config import GatewayConfig
-from stepwell.gateway._keeper import Keeper
-from stepwell.gateway._metrics import Metrics
-from stepwell.gateway._problems import Problem, json_response, problem_response
-from stepwell.gateway._records import Checked, Kind, check
+from stepwell.gateway._arrow_rows import rows_in
+from stepwell.gateway._body import ARROW, NDJSON, Body, parsed, records_in
+from stepwell.gateway._events import Event, event_of
+from stepwell.gateway._exchanges import SubmittedExchange, exchange_of
+from stepwell.gateway._openapi import RESPONSES, takes, takes_fields
+from stepwell.gateway._problems import Problem
+from stepwell.gateway._records import Checked, Kind, NewId, record_of
+from stepwell.gateway._rows import Row, rows_of, with_entries
+from stepwell.gateway._take import Look, Way
+from stepwell.gateway._webhooks import Signatures, webhook_routes
 from stepwell.sdk.records import Feedback, Step, Trajectory
 
 __all__ = ["submit_routes"]
@@ -23,59 +27,87 @@ __all__ = ["submit_routes"]
 _ENDING = frozenset({"state", "reason", "metadata", "at", "prompt_id", "group_id", "split", "policy_version", "marks"})
 
 
-def submit_routes(keeper: Keeper, config: GatewayConfig, metrics: Metrics) -> APIRouter:
-    """`POST /steps`, `/feedback`, `/trajectories`, `/trajectories/{id}/complete`.
+def submit_routes(way: Way) -> APIRouter:
+    """`POST /steps`, `/feedback`, `/trajectories`, `/trajectories/{id}/complete`, `/exchanges`, `/events`, `/webhooks/{source}`.
 
     Each record is answered for on its own; an answer means that the disk has it.
     """
     router = APIRouter(tags=["submit"])
+    looks = _Looks(way)
 
-    async def submit(kind: Kind, request: Request) -> Response:
-        body = await read_body(request, config.max_body_bytes)
-        batch = await asyncio.to_thread(_check_body, kind, body, config.max_batch, keeper)
-        return await _keep(kind, batch)
-
-    async def _keep(kind: Kind, batch: Sequence[Checked]) -> Response:
-        entries = [item.entry for item in batch if item.entry is not None]
-        news = iter(await keeper.keep(entries) if entries else [])
-        items = [_result(item, next(news) if item.entry is not None else False) for item in batch]
-        metrics.count(kind, items)
-        return _answer(items)
-
-    @router.post("/steps", openapi_extra=_takes(Step), responses=_RESPONSES)
+    @router.post("/steps", openapi_extra=takes(Step, NDJSON, binary=ARROW), responses=RESPONSES)
     async def post_steps(request: Request) -> Response:
-        """One step, or an array of steps."""
-        return await submit("step", request)
+        """One step, an array of steps, one per line, or one per row of an Arrow IPC stream."""
+        return await way.take("step", request, looks.steps, "json", "ndjson", "arrow", prepare=looks.prepare)
 
-    @router.post("/feedback", openapi_extra=_takes(Feedback), responses=_RESPONSES)
+    @router.post("/feedback", openapi_extra=takes(Feedback, NDJSON), responses=RESPONSES)
     async def post_feedback(request: Request) -> Response:
-        """One piece of feedback, or an array. The target need not be known yet."""
-        return await submit("feedback", request)
+        """One piece of feedback, or several. The target need not be known yet."""
+        return await way.take("feedback", request, looks.records("feedback"), "json", "ndjson")
 
-    @router.post("/trajectories", openapi_extra=_takes(Trajectory), responses=_RESPONSES)
+    @router.post("/trajectories", openapi_extra=takes(Trajectory, NDJSON), responses=RESPONSES)
     async def post_trajectories(request: Request) -> Response:
-        """Open, complete or fail one trajectory, or an array of them."""
-        return await submit("trajectory", request)
+        """Open, complete or fail one trajectory, or several."""
+        return await way.take("trajectory", request, looks.records("trajectory"), "json", "ndjson")
 
-    @router.post("/trajectories/{trajectory_id}/complete", openapi_extra=_ENDS, responses=_RESPONSES)
+    @router.post("/trajectories/{trajectory_id}/complete", openapi_extra=takes_fields(_ENDS), responses=RESPONSES)
     async def complete_trajectory(trajectory_id: str, request: Request) -> Response:
         """End a trajectory: `completed` unless the body says `{"state": "failed", "reason": …}`."""
-        body = await read_body(request, config.max_body_bytes)
-        ending = await asyncio.to_thread(_ending, trajectory_id, body)
-        return await _keep("trajectory", [await asyncio.to_thread(check, "trajectory", ending, keeper.marks)])
+        return await way.take("trajectory", request, looks.ending(trajectory_id))
 
+    @router.post("/exchanges", openapi_extra=takes(SubmittedExchange, NDJSON), responses=RESPONSES)
+    async def post_exchanges(request: Request) -> Response:
+        """Calls of a model that the client recorded: parsed like captured ones, into steps called `<exchange_id>.<choice>`."""
+        return await way.take("exchange", request, looks.exchanges, "json", "ndjson")
+
+    @router.post("/events", openapi_extra=takes(Event, NDJSON), responses=RESPONSES)
+    async def post_events(request: Request) -> Response:
+        """What users did with an answer (copied, edited, resolved, thumbs up, …), kept as feedback."""
+        return await way.take("event", request, looks.events, "json", "ndjson")
+
+    router.include_router(webhook_routes(way, Signatures(way.config.webhooks), looks.events))
     return router
 
 
-def _check_body(kind: Kind, body: bytes, most: int, keeper: Keeper) -> list[Checked]:
-    value = parsed(body)
-    if not isinstance(value, dict | list):
-        raise Problem(400, "the body must be an object or an array of objects")
-    records = value if isinstance(value, list) else [value]
-    if len(records) > most:
-        raise Problem(413, f"{len(records)} records in one request; at most {most} are taken (gateway.max_batch)")
-    marks = functools.cache(keeper.marks)  # every trajectory that ends in this request ends at the same moment
-    return [check(kind, record, marks) for record in records]
+class _Looks:
+    """How each endpoint reads its body."""
+
+    def __init__(self, way: Way) -> None:
+        self._way = way
+        self._most = way.config.max_batch
+
+    def steps(self, body: Body, new_id: NewId) -> list[Checked]:
+        if body.form == "arrow":
+            return rows_in(body, self._most, new_id)
+        records = records_in(body, self._most)
+        return rows_of(records, new_id, booleans=b"true" in body.plain or b"false" in body.plain)
+
+    def prepare(self, items: Sequence[Checked]) -> None:
+        """Steps that are new get what is declared of their policy, and their entry."""
+        rows = [item for item in items if isinstance(item, Row)]
+        for row in rows:
+            row.step = self._way.declarations.stamp(row.step)
+        with_entries(rows)
+
+    def records(self, kind: Kind) -> Look:
+        def look(body: Body, new_id: NewId) -> list[Checked]:
+            marks = functools.cache(self._way.keeper.marks)  # whatever ends in this request ends at the same moment
+            return [record_of(kind, values, marks, new_id) for values in records_in(body, self._most)]
+
+        return look
+
+    def ending(self, trajectory_id: str) -> Look:
+        def look(body: Body, new_id: NewId) -> list[Checked]:
+            return [record_of("trajectory", _ending(trajectory_id, body.plain), self._way.keeper.marks, new_id)]
+
+        return look
+
+    def exchanges(self, body: Body, new_id: NewId) -> list[Checked]:
+        one = partial(exchange_of, new_id=new_id, declarations=self._way.declarations)
+        return [one(values) for values in records_in(body, self._most)]
+
+    def events(self, body: Body, new_id: NewId) -> list[Checked]:
+        return [event_of(values, new_id) for values in records_in(body, self._most)]
 
 
 def _ending(trajectory_id: str, body: bytes) -> dict[str, Any]:
@@ -90,56 +122,11 @@ def _ending(trajectory_id: str, body: bytes) -> dict[str, Any]:
     return {"state": "completed", **said, "trajectory_id": trajectory_id}
 
 
-def _result(item: Checked, new: bool) -> dict[str, Any]:
-    if item.error is not None:
-        return {"id": item.id, "status": "refused", "field": item.error.field, "message": item.error.reason}
-    return {"id": item.id, "status": "accepted" if new else "duplicate"}
-
-
-def _answer(items: list[dict[str, Any]]) -> Response:
-    refused = [item for item in items if item["status"] == "refused"]
-    if items and len(refused) == len(items):
-        first = refused[0]
-        detail = f"{first['field']}: {first['message']}" if first["field"] else str(first["message"])
-        return problem_response(422, detail, items=items)
-    return json_response({"items": items})
-
-
-def _takes(model: type[Step] | type[Feedback] | type[Trajectory]) -> dict[str, Any]:
-    one = model.model_json_schema()
-    schema = {"oneOf": [one, {"type": "array", "items": one}]}
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
-
-
 def _ends_schema() -> dict[str, Any]:
     properties = Trajectory.model_json_schema()["properties"]
-    schema = {"type": "object", "properties": {name: properties[name] for name in sorted(_ENDING)}}
-    return {"requestBody": {"required": False, "content": {"application/json": {"schema": schema}}}}
+    shown = {name: properties[name] for name in sorted(_ENDING)}
+    shown["state"] = {"enum": ["completed", "failed"], "default": "completed"}
+    return {"type": "object", "properties": shown, "additionalProperties": False}
 
 
 _ENDS = _ends_schema()
-_RESULTS = {
-    "type": "object",
-    "required": ["items"],
-    "properties": {
-        "items": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["id", "status"],
-                "properties": {
-                    "id": {"type": ["string", "null"]},
-                    "status": {"enum": ["accepted", "duplicate", "refused"]},
-                    "field": {"type": "string"},
-                    "message": {"type": "string"},
-                },
-            },
-        }
-    },
-}
-_RESPONSES: dict[int | str, dict[str, Any]] = {
-    200: {"description": "At least one record was taken.", "content": {"application/json": {"schema": _RESULTS}}},
-    413: {"description": "The body or the batch is too large."},
-    422: {"description": "Every record was refused; `items` says why."},
-    503: {"description": "The spool is full: come again after Retry-After."},
-}
