@@ -48,7 +48,7 @@ demo: $(STAMPS)/run ## run the main job once, on your machine (ARGS="--json", "-
 test: $(STAMPS)/dev ## run the tests (ARGS="-k proxy")
 	@$(PY) -m pytest --numprocesses auto --dist loadfile $(ARGS)
 
-soak: $(STAMPS)/dev ## kill and pause the warehouse's processes a thousand times (ARGS="--rounds 100 --seed 1")
+soak: $(STAMPS)/dev ## kill and pause the warehouse's processes a thousand times (ARGS="--rounds 100 --seed 1 --store s3")
 	@$(PY) -m tests.soak $(ARGS)
 
 check: $(STAMPS)/dev ## ruff, mypy --strict, pyright

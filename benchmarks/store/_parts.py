@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import resource
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from benchmarks.store._bucket import Bucket
 
 from stepwell.errors import CommitConflict
 from stepwell.warehouse import Ingest, IngestConfig, Warehouse, run_ingest
@@ -49,9 +50,9 @@ def _round(worker: Ingest) -> int:
 
 
 def _flush(uri: str, data: str, options: str) -> None:
-    """The ingest process of a machine, flushing once a second, until SIGTERM."""
+    """The ingest process of a machine as it is by default, until SIGTERM."""
     run_ingest(
-        IngestConfig(interval=1.0),
+        IngestConfig(),
         data=Path(data),
         warehouse=uri,
         storage_options=json.loads(options),
@@ -59,28 +60,33 @@ def _flush(uri: str, data: str, options: str) -> None:
     )
 
 
-def _read(uri: str) -> None:
-    """A line of SQL conditions: whole prompts of those steps. Imports are made before, opening the warehouse is not."""
+def _read(uri: str, how: str = "table") -> None:
+    """A line of SQL conditions: whole prompts of those steps, kept as one table or, as a `stream`, a batch at a time.
+
+    Imports are made before, opening the warehouse is not.
+    """
     opening = Warehouse.open  # the package loads its parts when they are first asked for
     _say()
     for line in sys.stdin:
         wall, cpu = time.perf_counter(), time.process_time()
         warehouse = opening(uri, create=False)
-        found = pa.table(warehouse.steps(line.strip() or None, columns=["step_id", "prompt_ids"]))
-        tokens = sum(len(chunk.values) for chunk in found["prompt_ids"].chunks)
+        batches = warehouse.steps(line.strip() or None, columns=["step_id", "prompt_ids"])
+        kept, steps, tokens = list[pa.RecordBatch](), 0, 0
+        for batch in batches:
+            steps, tokens = steps + batch.num_rows, tokens + len(batch["prompt_ids"].values)
+            kept += [batch] if how == "table" else []
         took = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
-        _say(steps=found.num_rows, tokens=tokens, **took)
+        _say(steps=steps, tokens=tokens, **took)
 
 
-def _store(folder: str, latency: str) -> None:
-    """An object store on disk, and a way to it that takes so many seconds per request. Ends with its input."""
-    from tests.stores import faulty_store, local_bucket
+def _store(latency: str) -> None:
+    """An object store with two ways to it, one that takes so many seconds per request. Ends with its input."""
+    bucket = Bucket()
 
-    with ExitStack() as stack:
-        near = stack.enter_context(local_bucket(Path(folder)))
-        far = stack.enter_context(faulty_store(near))
-        place = far.place()
-        far.faults.latency = float(latency)
-        _say(uri=place.uri, far=dict(place.options), near={**place.options, "aws_endpoint": near.url})
-        for _ in sys.stdin:
-            _say(requests=len(far.seen))
+    async def serve() -> None:
+        near, far = await bucket.listen(0.0), await bucket.listen(float(latency))
+        _say(near=near, far=far)
+        while await asyncio.to_thread(sys.stdin.readline):
+            _say(took=bucket.took.pop(far, []), asked=bucket.asked.pop(far, {}))
+
+    asyncio.run(serve())

@@ -13,9 +13,15 @@ from benchmarks.store._talk import Shape, talk
 
 from stepwell.warehouse import Warehouse
 
+PARTS = 5
+"""The workload so many times, with other ids and words: what is measured are all but the first."""
+
 
 def steps(run: Run) -> dict[str, Any]:
-    """Of the workload, in Arrow records. Beside it the same as JSON, and as a baseline how many of those bodies are merely parsed."""
+    """Of the workload, in Arrow records, by a process that has been at it.
+
+    Beside it the same as JSON, and as a baseline how many of those bodies are merely parsed.
+    """
     built = run.workload
     bodies = [step_entry(turn).body for turn in talk(Shape(8), "baseline")]
     begun = time.process_time()
@@ -23,18 +29,23 @@ def steps(run: Run) -> dict[str, Any]:
         orjson.loads(body)
     run.details["json_steps_per_s"] = len(bodies) / (time.process_time() - begun)
     run.details["ingest_json_steps_per_s"] = built.steps / built.cpu
-    turns = max(1, built.steps // 20)
+    many = max(1, built.steps // 20)
     folder = run.new_folder("arrow")
     Warehouse.open(folder / "warehouse")
     with new_spool(folder / "spool") as spool:
         worker = run.part("ingest", folder / "warehouse", folder / "spool")
-        fill(spool, arrow_entries(talk(Shape(turns), "arrow")))
-        took = worker.ask("go")
+        took = []
+        for part in range(PARTS):
+            fill(spool, arrow_entries(talk(Shape(many), "arrow", part * many)))
+            took.append(worker.ask("go"))
         worker.stop()
     stored = Warehouse.open(folder / "warehouse").query("SELECT count(*) AS n FROM steps")["n"][0].as_py()
-    assert stored == turns * 20, f"{stored} steps of {turns * 20}"
-    run.details["ingest_steps_per_s_wall"] = stored / took["wall"]
-    return {"ingest_steps_per_s": stored / took["cpu"]}
+    assert stored == PARTS * many * 20, f"{stored} steps of {PARTS * many * 20}"
+    # The first flush of a process loads code and takes memory from the system, which it keeps.
+    first, *then = took
+    run.details["ingest_steps_per_s_first"] = many * 20 / first["cpu"]
+    run.details["ingest_steps_per_s_wall"] = len(then) * many * 20 / sum(one["wall"] for one in then)
+    return {"ingest_steps_per_s": len(then) * many * 20 / sum(one["cpu"] for one in then)}
 
 
 def exchanges(run: Run) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from benchmarks.store._talk import Shape, talk
 
 from stepwell.spool import SpoolReader, write_cursor
 from stepwell.warehouse import Warehouse
+from stepwell.warehouse._upkeep.maintain import Maintainer
 
 SCRIPT = str(Path(__file__).parents[1] / "warehouse.py")
 SMALL = Shape(0, turns=20, opening=40, between=20, answer=20)
@@ -91,10 +92,13 @@ class Run:
         return made
 
     def build(self, name: str, *shapes: Shape) -> Built:
-        """Submitted steps through a spool into a warehouse of its own, a slice at a time, by one ingest process; then maintained."""
+        """Submitted steps through a spool into a warehouse of its own, a slice at a time, by one ingest process; then maintained.
+
+        A maintainer looks after each slice, as one beside ingest does all the time.
+        """
         folder = self.new_folder(name)
         uri, spools = str(folder / "warehouse"), folder / "spool"
-        Warehouse.open(uri)
+        maintainer = Maintainer(uri, Warehouse.open(uri).tables, {}, keep=timedelta(minutes=1))
         cpu = wall = rss = steps = size = 0.0
         with new_spool(spools) as spool:
             worker = self.part("ingest", uri, spools)
@@ -109,6 +113,7 @@ class Run:
                     write_cursor(spools, {spool.producer: _last(spools)})
                     cpu, wall, rss = cpu + took["cpu"], wall + took["wall"], max(rss, took["rss"])
                     steps, size = steps + count, size + content
+                    maintainer.tend(maintainer.nothing())
             worker.stop()
         maintain(uri)
         return Built(uri, int(steps), cpu, wall, int(rss), int(size))

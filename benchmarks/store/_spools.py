@@ -83,8 +83,8 @@ def exchange_entries(turn: Turn) -> list[Entry]:
     }
     request = Request("POST", "https://llm.example/v1/chat/completions", _JSON, orjson.dumps(asked), _AT)
     response = Response(200, _JSON, _reply(turn), "complete", _AT + 10**9, _AT + 10**8)
-    context = {"dialect": "openai.chat", "trajectory_id": turn.trajectory, "engine": "vllm"}
-    return [request_entry(turn.id, request, **context), response_entry(turn.id, response)]
+    asked_of = request_entry(turn.id, request, dialect="openai.chat", trajectory_id=turn.trajectory, engine="vllm")
+    return [asked_of, response_entry(turn.id, response)]
 
 
 def _reply(turn: Turn) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from stepwell.cli import main
+from stepwell.cli._forget import forget
 from stepwell.spool import Entry, Spool
 
 pytest.importorskip("lancedb", reason="the warehouse's packages are not installed")
@@ -67,8 +69,31 @@ def test_nothing_is_forgotten_by_mistake(
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("typer.confirm", lambda *_, **__: False)
     assert main(["forget", "--trajectory", "bad"]) == 1
-    assert "would be forgotten: 1 steps" in capfd.readouterr().out
+    said = capfd.readouterr()
+    assert (said.out, "would be forgotten: 1 steps" in said.err) == ("", True)
     assert left() == ["bad", "good"]
+
+
+@pytest.mark.usefixtures("data")
+def test_on_a_terminal_only_the_outcome_is_json(
+    capfd: Any, left: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("typer.confirm", lambda *_, **__: True)
+    assert main(["forget", "--trajectory", "bad", "--json"]) == 0
+    said = capfd.readouterr()
+    assert (json.loads(said.out)["steps"], "would be forgotten: 1 steps" in said.err) == (1, True)
+    assert left() == ["good"]
+
+
+def test_the_example_of_the_help_selects_what_it_says(data: Path, left: Callable[[], list[str]]) -> None:
+    """A column that is not in the inner view would mean the outer one's, and so everything."""
+    [where] = re.findall(r'--where "(.*?)"', forget.__doc__ or "")
+    with Spool(data / "spool" / "gateway.db") as spool:
+        said = {"feedback_id": "f", "step_id": "s-bad", "comment": "delete me"}
+        spool.append([Entry(id="feedback.f", kind="feedback", body=json.dumps(said).encode())])
+    assert main(["forget", "--where", where, "--yes"]) == 0
+    assert left() == ["good"]
 
 
 def test_where_there_is_no_warehouse(place: Path, capfd: Any) -> None:

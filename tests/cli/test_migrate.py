@@ -17,7 +17,7 @@ pytest.importorskip("lancedb", reason="the warehouse's packages are not installe
 @pytest.fixture
 def migrated(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What the work was asked for, in place of the work."""
-    from stepwell.warehouse._migrate.migrate import migrate as _migrate
+    from stepwell.warehouse._migrate import migrate as _migrate
 
     asked: list[dict[str, Any]] = []
 

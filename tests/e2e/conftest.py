@@ -21,9 +21,13 @@ import httpx2
 import psutil  # type: ignore[import-untyped]
 import pytest
 from openai import OpenAI
+from tests.stores import KEYS, Place
+from tests.stores.fixtures import faulty, moto_endpoint
 
 from stepwell.proxy import trust_bundle
 from stepwell.testing import Reply, ScriptedServer
+
+__all__ = ["faulty", "moto_endpoint"]
 
 STEPWELL = (sys.executable, "-P", "-m", "stepwell.cli")
 AGENT = Path(__file__).parents[2] / "examples" / "unmodified_agent.py"
@@ -130,6 +134,8 @@ class Installation:
     proxy_port: int
     run_port: int
     gateway_port: int
+    place: Place | None = None
+    """Where the warehouse is, when that is not the folder in `data`."""
     running: list[Up] = field(default_factory=list)
     clients: ExitStack = field(default_factory=ExitStack)
 
@@ -151,12 +157,16 @@ class Installation:
 
     @property
     def environment(self) -> dict[str, str]:
-        return clean_environment(self.home, OPENAI_API_KEY="sk-e2e", STEPWELL_URL=self.gateway)
+        keys = {name.upper(): value for name, value in KEYS.items() if name != "aws_region"} if self.place else {}
+        return clean_environment(self.home, OPENAI_API_KEY="sk-e2e", STEPWELL_URL=self.gateway, **keys)
 
     def write_settings(self) -> None:
         """`stepwell.toml` in the working directory, as a user would write it."""
-        lines = [
-            'data = "data"',
+        lines = ['data = "data"']
+        if self.place:
+            lines += [f"warehouse = {json.dumps(self.place.uri)}", "[store]"]
+            lines += [f"endpoint = {json.dumps(self.place.options['aws_endpoint'])}", 'region = "us-east-1"']
+        lines += [
             "[proxy]",
             f"port = {self.proxy_port}",
             f"run_port = {self.run_port}",

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import secrets
+import zlib
 
+import orjson
 import pytest
 import zstandard
 
 from stepwell.exchange import Exchange, Request, Response, parse, request_entry, response_entry
+from stepwell.exchange import _clean_body as clean_body_module
 from stepwell.exchange._clean_body import clean_body
 
 ASKED = {
@@ -60,10 +64,10 @@ def test_an_answer_that_repeats_the_tools_has_none_either(coding: str | None) ->
     answer = {"id": "r", "object": "response", "status": "completed", "model": "m", "output": [], **TOOLS}
     body, headers = json.dumps(answer).encode(), [("content-encoding", coding)] if coding else []
     response = Response(200, headers, zstandard.compress(body) if coding else body, "complete", 2)
-    if coding is None:
-        kept = response_entry("x", response, "openai.responses").body
-        assert b"canary" not in kept
-        assert b"[removed]" in kept
+    entry = response_entry("x", response, "openai.responses")
+    assert b"canary" not in entry.body
+    assert b"[removed]" in entry.body, "kept plain"
+    assert b"content-encoding" not in entry.head
     request = Request("POST", "https://x/v1/responses", [], b'{"model": "m", "input": "hi"}', 1)
     (step,) = parse(Exchange("x", "openai.responses", request, response))
     assert "canary" not in step.model_dump_json()
@@ -92,6 +96,38 @@ def test_neither_the_spool_nor_a_step_has_them() -> None:
     assert b"canary" not in request_entry("x", plain, dialect="anthropic.messages").body
     packed = Request(plain.method, plain.url, [("content-encoding", "zstd")], zstandard.compress(raw), 1)
     response = Response(200, [], json.dumps(answer).encode(), "complete", 2)
+    entry = request_entry("x", packed, dialect="anthropic.messages")
+    assert entry.body == clean_body(raw, "anthropic.messages")
+    assert b"content-encoding" not in entry.head
     (step,) = parse(Exchange("x", "anthropic.messages", packed, response))
     assert "canary" not in step.model_dump_json()
     assert step.response is not None and step.response["content"][0]["text"] == "ho"
+
+
+def test_a_compressed_body_without_any_stays_as_it_came() -> None:
+    body = zstandard.compress(b'{"messages": [], "input": "mcp"}')
+    for dialect in ("anthropic.messages", "openai.responses", "openai.chat", None):
+        request = Request("POST", "https://x/v1/responses", [("Content-Encoding", "zstd")], body, 1)
+        entry = request_entry("x", request, dialect=dialect)
+        assert entry.body == body
+        assert orjson.loads(entry.head)["headers"] == [["content-encoding", "zstd"]]
+
+
+def test_of_a_compressed_body_that_is_too_large_the_rest_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clean_body_module, "MOST", 1000)
+    body = b'{"input": "' + b"long " * 1000 + b'", "tools": [{"type": "mcp", "authorization": "canary"}]}'
+    request = Request("POST", "https://x/v1/responses", [("content-encoding", "zstd")], zstandard.compress(body), 1)
+    entry = request_entry("x", request, dialect="openai.responses")
+    assert entry.body == body[:1000]
+    assert orjson.loads(entry.head)["truncated"] is True
+    small = Request("POST", "https://x/v1/responses", [("content-encoding", "zstd")], zstandard.compress(b"{}"), 1)
+    assert orjson.loads(request_entry("x", small, dialect="openai.responses").head)["truncated"] is False
+
+
+def test_a_compressed_body_that_breaks_off_is_cleaned_as_far_as_it_goes() -> None:
+    asked = json.dumps(ASKED | {"metadata": {"x": secrets.token_hex(4000)}}).encode()
+    body = zlib.compress(asked, wbits=31)[:-2000]
+    request = Request("POST", "https://x/v1/messages", [("content-encoding", "gzip")], body, 1)
+    entry = request_entry("x", request, dialect="anthropic.messages")
+    assert b"[removed]" in entry.body
+    assert b"canary" not in entry.body

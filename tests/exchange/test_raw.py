@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ ANSWERED = Response(
 )
 
 
-def through_spool(path: Path, asked: Request, answered: Response | None, **context: object) -> tuple[Exchange, bytes]:
+def through_spool(path: Path, asked: Request, answered: Response | None, **context: Any) -> tuple[Exchange, bytes]:
     """The exchange as a spool gives it back (its answer lost when there is none), and everything that is on the disk."""
     with Spool(path) as spool:
         spool.append([request_entry("x", asked, **context)])

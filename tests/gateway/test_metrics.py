@@ -4,7 +4,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from stepwell.spool import Entry, Spool, write_cursor
+from stepwell.spool import Entry, ProcessLock, Spool, write_cursor
 
 STEP: dict[str, Any] = {"prompt_ids": [1], "response_ids": [2]}
 
@@ -45,6 +45,23 @@ def test_every_producers_spool(api: Any) -> None:
     assert found[("stepwell_spool_lag_records", other.producer)] == 0
     assert found[("stepwell_spool_oldest_age_seconds", other.producer)] == 0
     assert found[("stepwell_spool_lost_total", other.producer)] == 4
+
+
+def test_who_runs_on_the_data_folder(api: Any) -> None:
+    with Spool(api.folder / "proxy.db") as other:
+        found = samples(api)
+        assert (
+            found[("stepwell_spool_alive", other.producer)] == found[("stepwell_spool_alive", api.spool.producer)] == 1
+        )
+    assert found[("stepwell_ingest_alive",)] == 0
+    lock = ProcessLock(api.folder.parent / "ingest.lock")
+    assert lock.acquire()
+    try:
+        found = samples(api)
+    finally:
+        lock.release()
+    assert found[("stepwell_ingest_alive",)] == 1
+    assert found[("stepwell_spool_alive", other.producer)] == 0
 
 
 def test_no_label_grows_with_the_data(api: Any) -> None:

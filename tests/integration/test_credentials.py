@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import base64
+import gzip
+import json
 import uuid
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from stepwell.testing import Delivery, Reply
+import pytest
 
-from .conftest import ENGINE, Site, say
+from stepwell.exchange._encoding import decoded
+from stepwell.spool import SpoolReader
+from stepwell.testing import ChatCall, Delivery, Reply
+
+from .conftest import ENGINE, PLAIN, Site, eventually, say
 
 SECRET_HEADERS = (
     "authorization",
@@ -83,3 +92,79 @@ def test_nothing_of_the_proxy_reaches_the_upstream(over: Site) -> None:
         assert over.world.token not in values
         assert over.name not in values
     over.rows(2)
+
+
+def of_anthropic(token: str) -> tuple[str, dict[str, Any]]:
+    """A request that names an MCP server as Anthropic's API wants it, and where it goes."""
+    server = {"type": "url", "url": "https://mcp.example/sse", "name": "docs", "authorization_token": token}
+    asked = {"model": "claude-x", "max_tokens": 50, "messages": say("kept-content"), "mcp_servers": [server]}
+    return "https://api.anthropic.com/v1/messages", asked
+
+
+def of_responses(token: str) -> tuple[str, dict[str, Any]]:
+    """The same for OpenAI's Responses."""
+    headers = {"Authorization": f"Bearer {token}", "X-Docs-Key": token}
+    tool = {"type": "mcp", "server_label": "docs", "server_url": "https://mcp.example/sse", "headers": headers}
+    return f"{PLAIN}/responses", {"model": "m", "input": "kept-content", "tools": [tool]}
+
+
+def echo(call: ChatCall, framing: str) -> bytes:
+    """An answer in which the server repeats what it was asked, credentials and all."""
+    said = {name: call.body[name] for name in ("mcp_servers", "tools") if name in call.body}
+    whole: dict[str, Any]
+    events: list[dict[str, Any]]
+    if call.dialect == "anthropic.messages":
+        content: list[Any] = [{"type": "text", "text": "kept-answer"}]
+        whole = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-x", "content": content}
+        whole |= {"stop_reason": "end_turn", "usage": {"input_tokens": 1, "output_tokens": 1}, **said}
+        events = [{"type": "message_start", "message": {**whole, "content": []}}]
+    else:
+        content = [{"type": "output_text", "text": "kept-answer", "annotations": []}]
+        item = {"type": "message", "id": "m1", "role": "assistant", "status": "completed", "content": content}
+        whole = {"id": "resp_1", "object": "response", "status": "completed", "model": "m", "output": [item], **said}
+        events = [{"type": kind, "response": whole} for kind in ("response.created", "response.completed")]
+    if framing == "stream":
+        return b"".join(f"event: {it['type']}\ndata: {json.dumps(it)}\n\n".encode() for it in events)
+    return json.dumps(whole, indent=2).encode() + (b"nonsense" if framing == "broken" else b"")
+
+
+def echoing(call: ChatCall, framing: str, packed: bool) -> Reply:
+    return Reply(delivery=Delivery(malformed=echo(call, framing), gzip=packed))
+
+
+def all_that_is_kept(site: Site) -> bytes:
+    """Every body in the spool and in the tables without its compression, and every step whole: what a search of files does not see."""
+    eventually(lambda: (now := site.world.health())["in_flight"] == 0 == now["pending"], "the proxy is idle")
+    with SpoolReader(site.world.data / "spool" / "proxy.db") as reader:
+        records = reader.read(0, limit=100_000, max_bytes=1 << 62)
+    parts = [record.head for record in records]
+    parts += [decoded(record.body, json.loads(record.head or b"{}").get("headers", [])).body for record in records]
+    for row in site.quarantined():
+        parts += [decoded(row[f"{side}_body"] or b"", []).body for side in ("request", "response")]
+        parts.append(repr(row).encode())
+    steps = site.world.warehouse.steps(f"trajectory_id = '{site.name}'").read_all().to_pylist()
+    return b"\n".join([*parts, repr(steps).encode()])
+
+
+@pytest.mark.parametrize("asked", [of_anthropic, of_responses])
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+def test_no_credential_for_an_mcp_server_is_written(
+    site: Site, asked: Callable[[str], tuple[str, dict[str, Any]]], packed: bool
+) -> None:
+    """They belong to a third party, to which the provider takes them. Servers repeat them in their answers, in every form."""
+    client, token = site.http(site.name), f"canary-{uuid.uuid4().hex}"
+    url, body = asked(token)
+    answers = []
+    for framing in ("whole", "stream", "broken"):
+        site.script(partial(echoing, framing=framing, packed=packed))
+        answers.append(client.post(url, json={**body, "stream": framing == "stream"}))
+    assert all(token in answer.text for answer in answers), "the agent gets all of it"
+    assert all(token.encode() in call.request for call in site.calls), "and so does the upstream"
+    compressed = gzip.compress(json.dumps(body).encode())
+    client.post(url, content=compressed, headers={"content-type": "application/json", "content-encoding": "gzip"})
+    kept = all_that_is_kept(site)
+    assert kept.count(b"kept-content") >= 4
+    assert b"kept-answer" in kept
+    assert token.encode() not in kept
+    assert token.encode() not in all_that_is_kept(site), "nor once it is all in the tables"
+    assert files_with([token.encode()], site.world.data, site.world.log) == []

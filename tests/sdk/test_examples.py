@@ -67,8 +67,8 @@ def test_people_rate_compare_and_correct(gateway: Any, token: str) -> None:
     )
 
 
-@pytest.mark.skipif(importlib.util.find_spec("agents") is None, reason="openai-agents is not installed")
-def test_openai_agents_without_a_proxy(gateway: Any, token: str, tmp_path: Path) -> None:
+@pytest.mark.skipif(importlib.util.find_spec("langgraph") is None, reason="langgraph is not installed")
+def test_a_graph_without_a_proxy(gateway: Any, token: str, tmp_path: Path) -> None:
     def script(call: ChatCall) -> Reply:
         if any(message.get("role") == "tool" for message in call.messages):
             return Reply(content="They cost 24 euros.")
@@ -76,7 +76,7 @@ def test_openai_agents_without_a_proxy(gateway: Any, token: str, tmp_path: Path)
 
     with ScriptedServer(script, tls=False) as server:
         environment = {"OPENAI_API_KEY": "sk-hush", "OPENAI_BASE_URL": server.base_url}
-        done = run("openai_agents.py", STEPWELL_URL=gateway.url, STEPWELL_TOKEN=token, **environment)
+        done = run("langgraph_agent.py", STEPWELL_URL=gateway.url, STEPWELL_TOKEN=token, **environment)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {"answer": "They cost 24 euros.", "acknowledged": 5}
     records = gateway.records()

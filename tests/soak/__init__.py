@@ -6,6 +6,6 @@ told to be kept must be there in the end, once, with whole prompts, and every da
 """
 
 from tests.soak._check import check
-from tests.soak._rounds import Soak
+from tests.soak._rounds import NAMES, ROUNDS, Soak
 
-__all__ = ["Soak", "check"]
+__all__ = ["NAMES", "ROUNDS", "Soak", "check"]

@@ -9,18 +9,20 @@ from collections.abc import Iterable, Mapping
 import orjson
 import pyarrow as pa
 from tests.soak._said import SHARED_EVERY, reward, rewarded, step
+from tests.stores import Place
 
-from stepwell.warehouse import Warehouse
+from stepwell.warehouse import Warehouse, verify
 
 _AHEAD = 100
 """Steps that a producer may have submitted and not have written down when it was killed."""
 
 
-def check(warehouse: Warehouse, accepted: Mapping[str, list[int]], frozen: Mapping[str, str]) -> dict[str, int]:
+def check(place: Place, accepted: Mapping[str, list[int]], frozen: Mapping[str, str]) -> dict[str, int]:
     """Nothing lost, nothing double, everything whole, every dataset (name to fingerprint) as it was; how much there is of each.
 
-    Against the tables themselves: views would hide what is not committed, and joins what is double.
+    Against the tables themselves: views would hide what is not committed, and joins what is double. And verification finds no fault.
     """
+    warehouse = place.open(create=False)
     steps, events = _ids(warehouse, "steps", "step_id"), _ids(warehouse, "events", "event_id")
     _exactly(steps, (step(name, number).step_id for name, found in accepted.items() for number in found))
     _exactly(events, (reward(name, n) for name, found in accepted.items() for n in found if rewarded(n)))
@@ -31,6 +33,8 @@ def check(warehouse: Warehouse, accepted: Mapping[str, list[int]], frozen: Mappi
     for name, fingerprint in frozen.items():
         assert warehouse.datasets.get(name).fingerprint == fingerprint
         warehouse.datasets.read(name, verify=True)
+    report = verify(place.uri, place.options, deep=True)
+    assert report.ok, [str(finding) for finding in report.findings if finding.wrong]
     return {"steps": len(steps), "events": len(events), "commits": warehouse.tables["commits"].number()}
 
 

@@ -5,18 +5,35 @@ from __future__ import annotations
 import logging
 import os
 import time
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 from tests.soak._said import entries
+from tests.stores import Place
 
 from stepwell.errors import StoreError
 from stepwell.spool import Spool, read_cursor
-from stepwell.warehouse import IngestConfig, Warehouse, run_ingest
+from stepwell.warehouse import IngestConfig, run_ingest
 
-BEAT, PATIENCE = 0.15, 0.9
-"""Of the lease: short, so that a round is short."""
 _BATCH = 3
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds between one thing and the next: short, so that a round is short."""
+
+    beat: float
+    patience: float
+    """Of the lease."""
+    interval: float
+    """Of ingest."""
+    maintenance: float
+
+
+def pace_of(place: Place) -> Pace:
+    """In a bucket each thing is some requests, which are slower."""
+    return Pace(0.4, 2.0, 0.3, 1.5) if "://" in place.uri else Pace(0.15, 0.9, 0.05, 0.3)
 
 
 def produce(folder: Path, name: str, pause: float) -> None:
@@ -46,29 +63,30 @@ def numbers(folder: Path, name: str) -> list[int]:
     return [int(line) for line in path.read_bytes().split()] if path.exists() else []
 
 
-def ingest(data: Path, warehouse: str) -> None:
+def ingest(data: Path, place: Place) -> None:
     """`stepwell ingest`, with a lease that is over soon."""
     logging.basicConfig(filename=data / "ingest.log", level=logging.INFO, format="%(asctime)s %(process)d %(message)s")
-    config = IngestConfig(interval=0.05, idle=0.02, drain=60.0, lock_wait=30.0, keep_versions=120.0)
+    pace = pace_of(place)
+    config = IngestConfig(interval=pace.interval, idle=0.02, drain=60.0, lock_wait=30.0, keep_versions=120.0)
     run_ingest(
         config,
         data=data,
-        warehouse=warehouse,
-        storage_options={},
+        warehouse=place.uri,
+        storage_options=place.options,
         ready=lambda _: None,
-        beat=BEAT,
-        patience=PATIENCE,
+        beat=pace.beat,
+        patience=pace.patience,
     )
 
 
-def maintain(data: Path, warehouse: str) -> None:
+def maintain(data: Path, place: Place) -> None:
     """`stepwell maintain`, again and again."""
     logging.basicConfig(
         filename=data / "maintain.log", level=logging.INFO, format="%(asctime)s %(process)d %(message)s"
     )
     while True:
         try:
-            Warehouse.open(warehouse, create=False).maintain(keep=timedelta(seconds=120))
+            place.open(create=False).maintain(keep=timedelta(seconds=120))
         except StoreError as error:
             logging.getLogger(__name__).warning("%s", error)
-        time.sleep(0.3)
+        time.sleep(pace_of(place).maintenance)

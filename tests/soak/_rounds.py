@@ -14,46 +14,59 @@ from pathlib import Path
 from typing import Any, Self
 
 import orjson
-from tests.soak._processes import PATIENCE, ingest, maintain, numbers, produce
+from tests.soak._processes import ingest, maintain, numbers, pace_of, produce
+from tests.stores import Place
 
 from stepwell.spool import marks
-from stepwell.warehouse import Warehouse
 from stepwell.warehouse._store.lease import FOLDER
-from stepwell.warehouse._store.objects import FolderObjects
+from stepwell.warehouse._store.objects import objects_at
 
 NAMES = ("here", "there")
-_KILLED = ("ingest", "ingest", "ingest", "produce", "maintain")
-_PAUSED_OF_TEN = 3
+_PAUSE = "pause"
+ROUNDS = ("ingest", "ingest", "ingest", "produce", "maintain", _PAUSE, _PAUSE)
+"""What happens in so many rounds, in an order that is drawn: who is killed, or that who has the lease is stopped for a while."""
 _DEADLINE = 120.0
 
 
 class Soak:
     """The processes, by name; a context that ends them."""
 
-    def __init__(self, root: Path, seed: int, *, pause: float = 0.05, longest: float = 0.6) -> None:
-        """`pause`: seconds between a producer's batches; `longest`: up to so many before each kill."""
+    def __init__(
+        self, root: Path, seed: int, place: Place | None = None, *, pause: float = 0.05, longest: float = 0.6
+    ) -> None:
+        """`place`: of the warehouse, by default a folder below `root`.
+
+        `pause`: seconds between a producer's batches; `longest`: up to so many before each kill.
+        """
         self.root = root
-        self.warehouse = str(root / "warehouse")
+        self.place = place or Place(str(root / "warehouse"))
         self.did: Counter[str] = Counter()
         """How often each thing happened."""
         self._random = random.Random(seed)
         self._longest = longest
+        self._ahead: list[str] = []
+        self._objects = objects_at(self.place.uri, self.place.options)
         # Children of a process that has imported everything and opened nothing: a start takes a tenth of a second.
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["tests.soak._processes", "stepwell.warehouse._ingest.process"])
         self._work: dict[str, tuple[Callable[..., None], tuple[Any, ...]]] = {}
         for name in NAMES:
             self._work[f"produce {name}"] = (produce, (self.folder(name), name, pause))
-            self._work[f"ingest {name}"] = (ingest, (root / name, self.warehouse))
-        self._work["maintain"] = (maintain, (root, self.warehouse))
+            self._work[f"ingest {name}"] = (ingest, (root / name, self.place))
+        self._work["maintain"] = (maintain, (root, self.place))
         self._running: dict[str, ForkServerProcess] = {}
 
     def __enter__(self) -> Self:
-        Warehouse.open(self.warehouse)
+        self.place.open()
         for name in NAMES:
             self.folder(name).mkdir(parents=True)
         for name in self._work:
             self._start(name)
+        try:
+            self._wait_for_a_commit()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -70,17 +83,19 @@ class Soak:
         time.sleep(self._random.uniform(0.0, self._longest))
         for name, process in self._running.items():
             assert process.is_alive(), f"{name} ended by itself with {process.exitcode}; see the logs in {self.root}"
-        if self._random.randrange(10) < _PAUSED_OF_TEN and (holder := self._holder()):
-            self._pause(holder)
+        if not self._ahead:
+            self._ahead = self._random.sample(ROUNDS, len(ROUNDS))
+        kind = self._ahead.pop()
+        if kind == _PAUSE:
+            self._pause(self._holder())
         else:
-            kind = self._random.choice(_KILLED)
             self._kill(self._random.choice([name for name in self._work if name.startswith(kind)]))
 
     def finish(self) -> None:
         """Nothing new comes; wait until all that was accepted is committed, and end the rest in good order."""
         for name in NAMES:
             self._end(f"produce {name}", signal.SIGKILL)
-        warehouse = Warehouse.open(self.warehouse, create=False)
+        warehouse = self.place.open(create=False)
         accepted = {producer: mark for name in NAMES for producer, mark in marks(self.folder(name)).items()}
         assert not warehouse.wait_for(accepted, _DEADLINE), f"not everything was committed; see the logs in {self.root}"
         self._end("maintain", signal.SIGKILL)
@@ -90,6 +105,13 @@ class Soak:
     def accepted(self) -> dict[str, list[int]]:
         """By producer, the numbers of the steps that it was told to be kept."""
         return {name: numbers(self.folder(name), name) for name in NAMES}
+
+    def _wait_for_a_commit(self) -> None:
+        """All are at work: from now on a death comes in the middle of something."""
+        warehouse, deadline = self.place.open(create=False), time.monotonic() + _DEADLINE
+        while not warehouse.marks():
+            assert time.monotonic() < deadline, f"nothing was committed; see the logs in {self.root}"
+            time.sleep(pace_of(self.place).beat)
 
     def _start(self, name: str) -> None:
         target, arguments = self._work[name]
@@ -118,25 +140,32 @@ class Soak:
             deadline = time.monotonic() + _DEADLINE
             while self._lease()[0] == before:
                 assert time.monotonic() < deadline, "nobody takes the lease of one that is stopped"
-                time.sleep(PATIENCE / 20)
+                time.sleep(pace_of(self.place).patience / 20)
             time.sleep(self._random.uniform(0.0, self._longest))
         finally:
             os.kill(pid, signal.SIGCONT)
         self.did[f"paused with the lease: {name}"] += 1
 
-    def _holder(self) -> str | None:
-        """The ingest that has the lease."""
+    def _holder(self) -> str:
+        """The ingest that has the lease, once one has."""
+        deadline = time.monotonic() + _DEADLINE
+        while (holder := self._writers().get(self._lease()[1])) is None:
+            assert time.monotonic() < deadline, "nobody takes the lease"
+            time.sleep(pace_of(self.place).beat)
+        return holder
+
+    def _writers(self) -> dict[str, str]:
+        """The ingests by the names under which they hold the lease."""
         writers = {}
         for name in NAMES:
             try:
                 writers[orjson.loads((self.folder(name) / "ingest.json").read_bytes())["writer"]] = f"ingest {name}"
             except (FileNotFoundError, ValueError):  # has not begun, or is being written
                 continue
-        return writers.get(self._lease()[1])
+        return writers
 
     def _lease(self) -> tuple[int, str]:
         """The newest term, and who holds it."""
-        objects = FolderObjects(Path(self.warehouse))
-        terms = [key for key, _ in objects.listed(FOLDER) if key.rpartition("/")[2].isdigit()]
-        said = objects.get(max(terms)) if terms else None
+        terms = [key for key, _ in self._objects.listed(FOLDER) if key.rpartition("/")[2].isdigit()]
+        said = self._objects.get(max(terms)) if terms else None
         return (int(max(terms).rpartition("/")[2]), orjson.loads(said)["owner"]) if said else (0, "")

@@ -103,15 +103,43 @@ def test_a_dead_producer_is_stood_in_for(path: Path) -> None:
         assert reader.last() == 20
 
 
-def test_a_damaged_note_is_said(path: Path) -> None:
-    with Spool(path) as spool:
-        path.with_suffix(".purge").write_text("soon")
-        with pytest.raises(SpoolError, match="purge"):
-            serve_purge(spool)
-
-
 def test_nobody_asked(path: Path) -> None:
     with Spool(path) as spool:
         fill(spool, 1)
         serve_purge(spool)
         assert spool.bytes > 0
+
+
+def test_who_asks_while_it_is_made_anew_is_not_passed_over(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Spool(path) as spool:
+        fill(spool)
+        spool.trim(20)
+        ask_purge(path)
+        purge = spool.purge
+
+        def slow(mark: int) -> bool:
+            done = purge(mark)
+            fill(spool, 1)
+            ask_purge(path)
+            return done
+
+        with monkeypatch.context() as patch:
+            patch.setattr(spool, "purge", slow)
+            serve_purge(spool)
+        assert purge_asked(path)
+        serve_purge(spool)
+        assert purge_asked(path), "what was there when it was asked has to go first"
+        spool.trim(21)
+        serve_purge(spool)
+        assert not purge_asked(path)
+        assert holding(path.parent) == []
+
+
+def test_one_of_a_similar_name_was_not_asked(path: Path) -> None:
+    with Spool(path) as spool, Spool(path.with_name("s.1.db")) as other, Spool(path.with_name("s.1.purge.db")):
+        fill(other, 2)
+        ask_purge(other.path)
+        assert purge_asked(other.path) and not purge_asked(spool.path)
+        other.trim(2)
+        serve_purge(other)
+        assert not purge_asked(other.path)

@@ -26,7 +26,5 @@ def test_a_missing_package_names_the_extra() -> None:
 
 def test_the_public_names() -> None:
     assert sorted(stepwell.testing.__all__) == sorted(
-        name
-        for name in vars(stepwell.testing)
-        if not name.startswith("_") and name != "annotations"
+        name for name in vars(stepwell.testing) if not name.startswith("_") and name != "annotations"
     )

@@ -9,6 +9,10 @@ the one name that is looked for is the API's own.
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
+
+from stepwell.exchange._clean import Headers
+from stepwell.exchange._encoding import decoded
 
 _SERVER = b'"mcp'
 """How `"mcp_servers"` and the tool type `"mcp"` begin."""
@@ -24,6 +28,31 @@ def _secret(names: bytes) -> re.Pattern[bytes]:
 _SECRETS = {"anthropic.messages": _secret(b"authorization_token"), "openai.responses": _secret(_HEADER)}
 """By dialect, of those that can name MCP servers."""
 REMOVED = b'"[removed]"'
+MOST = 32 << 20
+"""Most bytes of a compressed body that are looked through while traffic passes: some hundredths of a second."""
+
+
+class Cleaned(NamedTuple):
+    """A body that may be kept, the headers that are true of it, and whether it is the beginning only."""
+
+    body: bytes
+    headers: Headers
+    cut: bool = False
+
+
+def clean_kept(body: bytes, headers: Headers, dialect: str | None) -> Cleaned:
+    """A body as it crossed the wire, without credentials for MCP servers. `headers`: those that are kept, names in lower case.
+
+    A compressed one that holds some is kept plain, and of one that is larger than `MOST` only so much: what was not looked through
+    may hold them.
+    """
+    if dialect not in _SECRETS:
+        return Cleaned(body, headers)
+    plain = decoded(body, headers, MOST).body
+    clean, cut = clean_body(plain, dialect), len(plain) >= MOST and len(body) < len(plain)
+    if plain is body or (clean == plain and not cut):
+        return Cleaned(clean if plain is body else body, headers)
+    return Cleaned(clean, [(name, value) for name, value in headers if name != "content-encoding"], cut)
 
 
 def clean_body(body: bytes, dialect: str | None) -> bytes:

@@ -70,7 +70,7 @@ def parse(exchange: Exchange) -> Sequence[Step]:
     answered = decoded(response.body, response.headers)
     if answered.problem and response.end == "complete":
         raise Unparseable(f"the response body cannot be decoded: {answered.problem}")
-    # Once more here: a body that was compressed could not be cleaned while it passed.
+    # Once more here: not every exchange came through a spool entry of this version.
     bodies = (clean_body(body, exchange.dialect) for body in (asked.body, answered.body))
     whole = with_bodies(exchange, *bodies)
     steps = dialect.parse(whole)

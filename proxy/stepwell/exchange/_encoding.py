@@ -52,12 +52,12 @@ def decode(body: bytes, content_encoding: str, limit: int = LIMIT) -> Decoded:
     return Decoded(body, problem)
 
 
-def decoded(body: bytes, headers: Headers) -> Decoded:
+def decoded(body: bytes, headers: Headers, limit: int = LIMIT) -> Decoded:
     """A body without its content codings, by its headers (names in lower case)."""
     codings = ", ".join(value for name, value in headers if name == "content-encoding")
     if not codings and body.startswith(_GZIP):
         codings = "gzip"  # recorders and middle boxes lose the header; no JSON and no event stream begins like this
-    return decode(body, codings)
+    return decode(body, codings, limit)
 
 
 @dataclass(slots=True)

@@ -1,7 +1,8 @@
 """An exchange as it crossed the wire, and its form in the spool.
 
 Two entries: the request when it is forwarded, so that a call whose proxy dies still shows; the response when it has ended. Heads
-are small JSON, bodies stay the bytes of the wire (also compressed ones): nobody parses anything while traffic passes.
+are small JSON, bodies stay the bytes of the wire (also compressed ones), but for credentials (see `_clean_body`): nobody parses anything
+while traffic passes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Literal
 import orjson
 
 from stepwell.exchange._clean import Headers, clean_url, kept_headers
-from stepwell.exchange._clean_body import clean_body
+from stepwell.exchange._clean_body import clean_kept
 from stepwell.exchange._declared import Declared, declared_of
 from stepwell.spool import LOST, Entry, Record
 
@@ -82,38 +83,38 @@ class Exchange:
 
 def request_entry(exchange_id: str, request: Request, declared: Declared | None = None, **context: Any) -> Entry:
     """The spool entry of a forwarded request. `context`: dialect, trajectory_id, engine, added, client, …"""
+    kept = clean_kept(request.body, kept_headers(request.headers), context.get("dialect"))
     if declared is not None:
         context["declared"] = declared.plain()
     head = {
         "method": request.method,
         "url": clean_url(request.url),
-        "headers": kept_headers(request.headers),
+        "headers": kept.headers,
         "at_ns": request.at_ns,
         "http_version": request.http_version,
-        "truncated": request.truncated,
+        "truncated": request.truncated or kept.cut,
         **context,
     }
-    body = clean_body(request.body, context.get("dialect"))
-    return Entry(id=exchange_id, kind=REQUEST, head=_json(head), body=body, opens=True)
+    return Entry(id=exchange_id, kind=REQUEST, head=_json(head), body=kept.body, opens=True)
 
 
 def response_entry(exchange_id: str, response: Response, dialect: str | None = None) -> Entry:
     """The spool entry that answers `request_entry` of the same id, and is of the same dialect."""
+    kept = clean_kept(response.body, kept_headers(response.headers), dialect)
     head: dict[str, Any] = {
         "status": response.status,
-        "headers": kept_headers(response.headers),
+        "headers": kept.headers,
         "end": response.end,
         "at_ns": response.at_ns,
         "first_byte_ns": response.first_byte_ns,
         "error": response.error,
-        "truncated": response.truncated,
+        "truncated": response.truncated or kept.cut,
     }
-    body = clean_body(response.body, dialect)
-    if len(response.marks) > 1 and len(body) == len(response.body):  # else they point to other places
+    if len(response.marks) > 1 and len(kept.body) == len(response.body):  # else they point to other places
         head["marks"] = response.marks
     if response.declared is not None:
         head["declared"] = response.declared.plain()
-    return Entry(id=f"{exchange_id}.response", kind=RESPONSE, head=_json(head), body=body, ref=exchange_id)
+    return Entry(id=f"{exchange_id}.response", kind=RESPONSE, head=_json(head), body=kept.body, ref=exchange_id)
 
 
 def _json(head: dict[str, Any]) -> bytes:

@@ -112,7 +112,7 @@ class StepwellAddon:
             flow.response = refusal(503, _CLOSING)
             return
         entered = self._enter(flow)
-        if flow.response is not None:
+        if flow.response is not None or request.host == CONTROL_HOST:
             return
         call = self._intake.take_in(flow, entered)
         if self._refuse_loop(flow):

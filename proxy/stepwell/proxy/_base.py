@@ -16,7 +16,9 @@ from urllib.parse import unquote, urlsplit
 from mitmproxy import connection, http
 
 from stepwell.proxy._auth import Gate, is_name, refusal
+from stepwell.proxy._config import CONTROL_HOST
 from stepwell.proxy._loops import is_local
+from stepwell.proxy._metrics import PATH as METRICS
 from stepwell.proxy._route import aim
 
 ORIGIN = "origin.stepwell.invalid"
@@ -58,6 +60,8 @@ class BaseUrls:
     def enter(self, flow: http.HTTPFlow, *, asks_for_us: bool) -> Entered | None:
         """Redirect a request to the provider it names. None: it is none of these, or `flow.response` says why it is refused.
 
+        One for `/metrics` is redirected to the host that the proxy answers itself.
+
         `asks_for_us`: it came as to a proxy (the agent has both), and its destination is the proxy.
         """
         request = flow.request
@@ -66,6 +70,12 @@ class BaseUrls:
             return None
         found = _PATH.fullmatch(request.path)
         url = self._urls.get((found["provider"] or "").lower()) if found else None
+        if found is not None and url is None and direct and _asks_for_metrics(request, found):
+            if self._may_enter(flow.client_conn, request, found["key"], direct=direct):
+                request.host, request.path = CONTROL_HOST, METRICS
+            else:
+                flow.response = refusal(403, _KEY_NEEDED)
+            return None
         if found is None or url is None:
             if direct or (found is not None and (found["key"] or found["trajectory"])):
                 flow.response = refusal(404, self._form)
@@ -87,6 +97,11 @@ class BaseUrls:
         if self._gate.wants_credentials(client):
             return True  # and has had them, or it would not have come here
         return is_local(client.sockname[0]) and (not direct or _names_local(request.host_header))
+
+
+def _asks_for_metrics(request: http.Request, found: re.Match[str]) -> bool:
+    rest = (found["rest"] or "").partition("?")[0]
+    return request.method == "GET" and f"/{found['provider']}{rest}" == METRICS and not found["trajectory"]
 
 
 def _names_local(header: str | None) -> bool:

@@ -21,11 +21,12 @@ from mitmproxy import http
 from stepwell.errors import InvalidRecord, SpoolError
 from stepwell.proxy._capture import Capture
 from stepwell.proxy._flows import Flows
+from stepwell.proxy._metrics import PATH, Metrics
 from stepwell.proxy._seen import Seen
 from stepwell.proxy._upstream import UpstreamProxy
 from stepwell.proxy._upstreams import Upstreams
 from stepwell.sdk.records import Trajectory, checked
-from stepwell.spool import Entry, SpoolWriter, marks
+from stepwell.spool import CONTENT_TYPE, Entry, SpoolWriter, marks
 
 _log = logging.getLogger(__name__)
 
@@ -68,17 +69,21 @@ class Control:
         self._flows = flows
         self._capture = capture
         self._seen = seen
+        self._metrics = Metrics(writer, folder, flows)
 
     async def answer(self, flow: http.HTTPFlow) -> None:
         """Set `flow.response`."""
         try:
-            flow.response = _json(200, await self._dispatch(flow.request))
+            if flow.request.path.partition("?")[0] == PATH and flow.request.method == "GET":
+                flow.response = http.Response.make(200, await self._figures(), {"content-type": CONTENT_TYPE})
+            else:
+                flow.response = _json(200, await self._dispatch(flow.request))
         except Problem as problem:
             flow.response = _json(problem.status, problem.document, "application/problem+json")
 
     async def _dispatch(self, request: http.Request) -> Mapping[str, Any]:
         path = request.path.partition("?")[0]
-        known = {"/trajectories": "POST", "/trajectories/end": "POST", "/health": "GET", "/hosts": "GET"}
+        known = {"/trajectories": "POST", "/trajectories/end": "POST", "/health": "GET", "/hosts": "GET", PATH: "GET"}
         if path not in known:
             raise Problem(404, "Not found", f"there is no {path}; there are {', '.join(known)}")
         if request.method != known[path]:
@@ -93,6 +98,12 @@ class Control:
             return await self._end(_trajectory(document), key)
         proxy = self._proxy(document)
         return await self._open(_trajectory(document), proxy, key)
+
+    async def _figures(self) -> bytes:
+        try:
+            return await asyncio.to_thread(self._metrics.text)
+        except SpoolError as error:
+            raise Problem(503, "Spool unavailable", str(error)) from error
 
     def health(self) -> dict[str, Any]:
         """Version, what is in flight, waits for the disk (bytes), and was lost; and the proxy that hosts are reached through."""

@@ -78,7 +78,7 @@ def run_proxy(config: ProxyConfig, *, data: Path, home: Path, token: str, ready:
             for number, setting in ((config.port, "port"), (config.run_port, "run_port"))
         ]
         folder = data / "spool"
-        spool = Spool(folder / "proxy.db", max_bytes=config.max_spool_bytes, wait=_PREVIOUS_SECONDS)
+        spool = Spool(folder / "proxy.db", max_bytes=config.max_spool_bytes, wait=_PREVIOUS_SECONDS, anew=True)
         writer = SpoolWriter(spool, cursor=partial(read_cursor, folder), linger=_LINGER)
         stack.callback(_close, writer)
         runner = stack.enter_context(asyncio.Runner(loop_factory=_new_loop))

@@ -12,18 +12,22 @@ Standard library only; local disk only (SQLite's locks are not to be trusted on 
 """
 
 from stepwell.spool._cursor import read_cursor, write_cursor
+from stepwell.spool._figures import CONTENT_TYPE, Figure, exposition, spool_figures
 from stepwell.spool._folder import adopt, marks, readers
 from stepwell.spool._format import LOST, Entry, Record
 from stepwell.spool._job import Job
 from stepwell.spool._lock import ProcessLock, held
 from stepwell.spool._purge import ask_purge, purge_asked, purge_dead
 from stepwell.spool._reader import SpoolReader
+from stepwell.spool._retire import retire
 from stepwell.spool._spool import Spool
 from stepwell.spool._writer import SpoolWriter
 
 __all__ = [
+    "CONTENT_TYPE",
     "LOST",
     "Entry",
+    "Figure",
     "Job",
     "ProcessLock",
     "Record",
@@ -32,11 +36,14 @@ __all__ = [
     "SpoolWriter",
     "adopt",
     "ask_purge",
+    "exposition",
     "held",
     "marks",
     "purge_asked",
     "purge_dead",
     "read_cursor",
     "readers",
+    "retire",
+    "spool_figures",
     "write_cursor",
 ]

@@ -33,7 +33,7 @@ class ProcessLock:
             connection.execute("BEGIN EXCLUSIVE")
         except sqlite3.Error as error:
             connection.close()
-            if _busy(error):
+            if is_busy(error):
                 return False
             raise _unusable(self.path, error) from error
         self._connection = connection
@@ -55,13 +55,14 @@ def held(path: Path) -> bool:
             # A shared lock is enough to meet an exclusive one, and does not get in a starting producer's way for long.
             connection.execute("SELECT 1 FROM sqlite_master").fetchone()
     except sqlite3.Error as error:
-        if _busy(error):
+        if is_busy(error):
             return True
         raise _unusable(path, error) from error
     return False
 
 
-def _busy(error: sqlite3.Error) -> bool:
+def is_busy(error: BaseException | None) -> bool:
+    """Whether SQLite says that somebody else holds the lock."""
     return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
 
 

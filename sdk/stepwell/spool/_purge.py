@@ -1,7 +1,8 @@
 """Asking a producer to make its spool anew, so that what was dropped from it is nowhere on the disk any more.
 
-Only the producer writes its spool, so whoever wants it purged leaves a note beside it: the number up to which everything is to be gone.
-The producer removes the note when that is done. A producer that is dead is stood in for.
+Only the producer writes its spool, so whoever wants it purged leaves a note beside it: an empty file whose name has the number up to which
+everything is to be gone. The producer removes the notes that it has read when that is done; one that is left meanwhile is another file.
+A producer that is dead is stood in for.
 """
 
 from __future__ import annotations
@@ -23,18 +24,16 @@ def ask_purge(path: Path) -> None:
     """
     with SpoolReader(path) as reader:
         mark = reader.last()
-    note = path.with_suffix(_SUFFIX)
+    note = path.with_name(f"{path.stem}.{mark}{_SUFFIX}")
     try:
-        scratch = note.with_suffix(".purge-tmp")
-        scratch.write_text(str(mark))
-        scratch.replace(note)
+        note.touch()
     except OSError as error:
         raise SpoolError(f"cannot write {note}: {error}") from error
 
 
 def purge_asked(path: Path) -> bool:
     """Whether the spool at `path` is still to be made anew."""
-    return path.with_suffix(_SUFFIX).exists()
+    return bool(_notes(path))
 
 
 def serve_purge(spool: Spool) -> None:
@@ -43,15 +42,17 @@ def serve_purge(spool: Spool) -> None:
     Raises:
         SpoolError: the disk or the database failed.
     """
-    note = spool.path.with_suffix(_SUFFIX)
-    try:
-        mark = int(note.read_text())
-    except FileNotFoundError:
-        return
-    except (OSError, ValueError) as error:
-        raise SpoolError(f"cannot read {note}: {error}") from error
-    if spool.purge(mark):
-        note.unlink(missing_ok=True)
+    notes = _notes(spool.path)
+    if notes and spool.purge(max(notes)):
+        for note in notes.values():
+            note.unlink(missing_ok=True)
+
+
+def _notes(path: Path) -> dict[int, Path]:
+    """By number."""
+    start, found = f"{path.stem}.", path.parent.glob(f"*{_SUFFIX}")
+    notes = {one.name[len(start) : -len(_SUFFIX)]: one for one in found if one.name.startswith(start)}
+    return {int(number): note for number, note in notes.items() if number.isdigit()}
 
 
 def purge_dead(path: Path, mark: int) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from stepwell.errors import SpoolError
+from stepwell.spool._damaged import is_damage, rows_around
 from stepwell.spool._format import FORMAT, Record
 from stepwell.spool._lock import held
 
@@ -38,26 +41,33 @@ class SpoolReader:
             )
 
     def read(self, after: int, *, limit: int = 500, max_bytes: int = 32 << 20) -> list[Record]:
-        """The records numbered above `after`, oldest first: at most `limit`, and few enough to stay near `max_bytes`."""
-        records: list[Record] = []
-        size = 0
+        """The records numbered above `after`, oldest first: at most `limit`, and few enough to stay near `max_bytes`.
+
+        What is on a damaged page is left out; the log says what that is.
+        """
         try:
-            rows = self._db.execute(
-                f"SELECT {_COLUMNS} FROM entries WHERE seq > ? ORDER BY seq LIMIT ?", (after, limit)
-            )
-            for row in rows:  # one row at a time: 500 bodies of 10 MB must not be in memory at once
-                records.append(Record(*row))
-                size += len(records[-1].head) + len(records[-1].body)
-                if size >= max_bytes:
-                    break
-            rows.close()
+            sql = f"SELECT {_COLUMNS} FROM entries WHERE seq > ? ORDER BY seq LIMIT ?"
+            with closing(self._db.execute(sql, (after, limit))) as rows:
+                return _first(rows, limit, max_bytes)
         except sqlite3.Error as error:
-            raise SpoolError(f"cannot read the spool {self.path}: {error}") from error
-        return records
+            if not is_damage(error):
+                raise SpoolError(f"cannot read the spool {self.path}: {error}") from error
+        found: list[Record] = []
+        try:
+            _first(rows_around(self._db, self.path, _COLUMNS, after), limit, max_bytes, found)
+        except sqlite3.Error as error:
+            if not found:
+                raise SpoolError(f"cannot read the spool {self.path} above record {after}: {error}") from error
+        return found
 
     def get(self, id: str) -> Record | None:
-        """The record of that id, while the producer still keeps it."""
-        rows = self._rows(f"SELECT {_COLUMNS} FROM entries WHERE id = ?", id)
+        """The record of that id, while the producer still keeps it and no damage has befallen it."""
+        try:
+            rows = self._rows(f"SELECT {_COLUMNS} FROM entries WHERE id = ?", id)
+        except SpoolError as error:
+            if not is_damage(error.__cause__):
+                raise
+            return None
         return Record(*rows[0]) if rows else None
 
     def last(self) -> int:
@@ -100,3 +110,16 @@ class SpoolReader:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _first(
+    rows: Iterable[tuple[Any, ...]], limit: int, max_bytes: int, into: list[Record] | None = None
+) -> list[Record]:
+    """The first ones. One row at a time: 500 bodies of 10 MB must not be in memory at once."""
+    records, size = [] if into is None else into, 0
+    for row in rows:
+        records.append(Record(*row))
+        size += len(records[-1].head) + len(records[-1].body)
+        if size >= max_bytes or len(records) >= limit:
+            break
+    return records

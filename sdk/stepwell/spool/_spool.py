@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from stepwell.errors import SpoolError, SpoolFull
+from stepwell.spool._damaged import is_damage, require_whole_log, set_aside
 from stepwell.spool._format import FORMAT, LOST, SCHEMA, Entry
 from stepwell.spool._lock import ProcessLock
 
@@ -38,8 +39,18 @@ class Spool:
     `max_bytes` bounds what waits to be ingested; at the bound `append` raises `SpoolFull` and keeps what it has.
     """
 
-    def __init__(self, path: Path, *, max_bytes: int = 8 << 30, wait: float = 0.0, reserve: int = _RESERVE) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        max_bytes: int = 8 << 30,
+        wait: float = 0.0,
+        reserve: int = _RESERVE,
+        anew: bool = False,
+    ) -> None:
         """Open or create the spool at `path`; `wait` seconds for a previous owner to end; `reserve` bytes of disk stay free.
+
+        `anew`: one that is damaged is set aside, and a new one begun, which is another producer's.
 
         Raises:
             SpoolError: another process owns it, it cannot be opened, or its layout is of a newer version.
@@ -55,10 +66,24 @@ class Spool:
         if not self._lock.acquire(wait):
             raise SpoolError(f"the spool {path} is in use by another process; stop it, or use another data folder")
         try:
-            self._open()
+            self._open_or_begin() if anew else self._open()
         except BaseException:
             self._lock.release()
             raise
+
+    def _open_or_begin(self) -> None:
+        try:
+            self._open()
+            return
+        except SpoolError as error:
+            if not is_damage(error.__cause__):
+                raise
+            reason = str(error.__cause__)
+        try:
+            set_aside(self.path, reason)
+        except OSError as error:
+            raise SpoolError(f"the damaged spool {self.path} cannot be set aside: {error}") from error
+        self._open()
 
     def _open(self) -> None:
         try:
@@ -78,6 +103,7 @@ class Spool:
     def _prepare(self, db: sqlite3.Connection) -> None:
         if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
             self._refuse_newer(db)  # before anything is written to it
+            require_whole_log(db, self.path)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         db.execute(f"PRAGMA journal_size_limit = {_WAL_LEFT}")

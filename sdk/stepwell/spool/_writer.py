@@ -6,12 +6,13 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
 from stepwell.errors import SpoolError, SpoolFull
 from stepwell.spool._format import Entry
 from stepwell.spool._job import Job
+from stepwell.spool._lock import is_busy
 from stepwell.spool._purge import serve_purge
 from stepwell.spool._spool import Spool
 
@@ -21,6 +22,8 @@ _BATCH = 256
 _TRIM_EVERY = 1.0
 _TRIM = 2000
 _WARN_EVERY = 60.0
+_LOCKED = 6
+"""How often a lock that somebody else holds on the database is waited for, each time for as long as SQLite does (ten seconds)."""
 
 
 class SpoolWriter:
@@ -145,9 +148,13 @@ class SpoolWriter:
     def _write(self, jobs: list[Job]) -> None:
         jobs = self._useful(jobs)
         try:
-            numbers = self.spool.append([entry for job in jobs for entry in job.entries])
+            numbers = self._append([entry for job in jobs for entry in job.entries])
         except SpoolError as error:
-            self._write_singly(jobs, error)
+            if is_busy(error.__cause__):
+                for job in jobs:
+                    self._refuse(job, error)
+            else:
+                self._write_singly(jobs, error)
         except Exception as error:  # noqa: BLE001 — the boundary of the thread: if a bug ended it, every producer would wait forever
             _log.exception("writing to the spool %s failed", self.spool.path)
             for job in jobs:
@@ -159,6 +166,17 @@ class SpoolWriter:
                 count = len(job.entries)
                 job.end(numbers[start : start + count])
                 start += count
+
+    def _append(self, entries: Sequence[Entry]) -> list[int]:
+        """Keep them. Whoever holds the lock is waited for, while memory takes what comes, unless everybody waits for the end."""
+        for _ in range(_LOCKED - 1):
+            try:
+                return self.spool.append(entries)
+            except SpoolError as error:
+                if self._closed or not is_busy(error.__cause__):
+                    raise
+                self._warn(error)
+        return self.spool.append(entries)
 
     def _write_singly(self, jobs: list[Job], error: SpoolError) -> None:
         """A batch was refused: one oversized neighbour must not take the others with it."""
@@ -214,7 +232,7 @@ class SpoolWriter:
             self._unsaid += unsaid
 
     def _warn(self, error: Exception) -> None:
-        """Say that housekeeping failed, unless that was said a moment ago: it is tried every second."""
+        """Say that something failed that is tried again, unless that was said a moment ago."""
         if (now := time.monotonic()) >= self._next_warning:
             self._next_warning = now + _WARN_EVERY
             _log.warning("the spool %s is kept as it is: %s", self.spool.path, error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,14 @@ from stepwell.warehouse import Ingest
 from stepwell.warehouse._copy import copy as copying
 from stepwell.warehouse._copy.copy import MARKER, Copied, Copy
 from stepwell.warehouse._copy.ends import FolderEnd, Gone, transfer
-from stepwell.warehouse._copy.source import version_of
+from stepwell.warehouse._copy.source import look, version_of
+from stepwell.warehouse._datasets.forgotten import mark
+from stepwell.warehouse._forget import forget as forgetting
+from stepwell.warehouse._forget.forget import Forget
 from stepwell.warehouse._store.lease import Lease
 from stepwell.warehouse._store.objects import objects_at
 
+SECRET = "Rumpelstilzchen"
 KINDS = ("local", "s3")
 SQL = 'SELECT step_id, "commit", step_reward, messages, prompt_ids FROM steps ORDER BY step_id'
 
@@ -226,6 +231,82 @@ def test_pruning_removes_what_the_source_has_no_more(local: Place, tmp_path: Pat
     assert run(local, Place(str(target)), prune=True).removed == 1
     assert not old.exists()
     assert (target / MARKER).exists()
+
+
+class TestForgotten:
+    """What was forgotten at the source goes from the copy, whatever comes between the two."""
+
+    @pytest.fixture
+    def copied(self, local: Place, spools: Path, feed: Any, drained: Any, tmp_path: Path) -> Path:
+        """A copy that has it."""
+        feed.exchange([{"role": "user", "content": SECRET}], "a", "bad")
+        feed.exchange([{"role": "user", "content": "q"}], "b", "good")
+        drained(Ingest(local.open(), spools))
+        target = tmp_path / "copy"
+        run(local, Place(str(target)))
+        assert holding(target)
+        return target
+
+    def test_with_the_next_copy(self, local: Place, copied: Path) -> None:
+        Forget(local.open(), patience=10).run(["bad"])
+        assert run(local, Place(str(copied))).removed > 0
+        assert holding(copied) == []
+        assert Place(str(copied)).open(create=False).query("SELECT * FROM steps").num_rows == 1
+        local.open().maintain(keep=timedelta(0))
+        assert run(local, Place(str(copied))).removed == 0, "once"
+
+    @pytest.mark.parametrize("where", ["_publish", "_remove_others"])
+    def test_when_that_one_is_interrupted(
+        self, local: Place, copied: Path, monkeypatch: pytest.MonkeyPatch, where: str
+    ) -> None:
+        Forget(local.open(), patience=10).run(["bad"])
+
+        def fail(*_: object) -> int:
+            raise StoreError("away")
+
+        with monkeypatch.context() as patch, pytest.raises(StoreError, match="away"):
+            patch.setattr(Copy, where, fail)
+            run(local, Place(str(copied)))
+        run(local, Place(str(copied)))
+        assert holding(copied) == []
+
+    def test_when_a_copy_is_made_before_the_rows_go(
+        self, local: Place, copied: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        real = mark
+
+        def between(*values: Any) -> Any:
+            run(local, Place(str(copied)))
+            return real(*values)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(forgetting, "mark", between)
+            Forget(local.open(), patience=10).run(["bad"])
+        assert holding(copied), "or this tests nothing"
+        run(local, Place(str(copied)))
+        assert holding(copied) == []
+
+    def test_when_a_copy_has_looked_at_the_tables_before(
+        self, local: Place, copied: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        done = list[int]()
+
+        def slow(*values: Any) -> Any:
+            found = look(*values)
+            if not done:
+                done.append(1)
+                Forget(local.open(), patience=10).run(["bad"])
+            return found
+
+        with monkeypatch.context() as patch:
+            patch.setattr(copying, "look", slow)
+            run(local, Place(str(copied)))
+        run(local, Place(str(copied)))
+        assert holding(copied) == []
+
+
+def holding(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
 
 
 def test_between_two_servers_it_streams(moto_endpoint: Endpoint, local: Place) -> None:

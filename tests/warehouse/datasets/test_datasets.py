@@ -390,6 +390,47 @@ def test_deleting(filled: Warehouse) -> None:
     assert filled.datasets.create("d").version == 4, "a name with its number means one thing for ever"
 
 
+@pytest.mark.parametrize("failing", ["frozen.remove", "unpin"])
+def test_a_deletion_that_was_cut_short_is_finished(
+    filled: Warehouse, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    filled.datasets.create("d", pin=True)
+
+    def fail(*_: Any) -> bool:
+        raise StoreError("the store is away")
+
+    with monkeypatch.context() as patch, pytest.raises(StoreError, match="away"):
+        patch.setattr(f"stepwell.warehouse._datasets.datasets.{failing}", fail)
+        filled.datasets.delete("d", 1, force=True)
+    assert filled.datasets.list() == []
+    with pytest.raises(StoreError, match="there is no dataset"):
+        filled.datasets.get("d", 1)
+    filled.datasets.delete("d", 1)
+    rows = filled.tables["dataset_rows"]
+    rows.refresh()
+    assert rows.dataset.count_rows("dataset_id IS NOT NULL") == 0
+    assert tags(filled) == [set()] * 3
+    with pytest.raises(StoreError, match="there is no dataset d@1"):
+        filled.datasets.delete("d", 1)
+
+
+def test_a_store_that_fails_under_a_dataset_is_named(filled: Warehouse) -> None:
+    filled.datasets.create("d")
+    cut_files(filled, "dataset_rows")
+    opened = Warehouse.open(filled.uri)
+    for call in (opened.datasets.read, lambda name: opened.datasets.delete(name, 1)):
+        with pytest.raises(StoreError, match=r"dataset_rows\.lance"):
+            call("d")
+    cut_files(filled, "datasets")
+    with pytest.raises(StoreError, match=r"datasets\.lance"):
+        Warehouse.open(filled.uri).datasets.list()
+
+
+def cut_files(warehouse: Warehouse, name: str) -> None:
+    for path in Path(warehouse.uri, f"{name}.lance", "data").iterdir():
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
 def tags(warehouse: Warehouse) -> list[set[str]]:
     warehouse.refresh()
     return [set(warehouse.tables[name].dataset.tags.list()) for name in ("payloads", "steps", "events")]
@@ -452,9 +493,28 @@ def test_streaming(filled: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     assert filled.datasets.read("d").equals(whole)
     assert filled.steps().read_all().equals(steps)
     monkeypatch.setattr(_stream, "_TRAJECTORIES", 1)
+    monkeypatch.setattr(_stream, "_LISTED", 1)
     with filled.datasets.stream("d", verify=False) as batches:
         assert [batch.num_rows for batch in batches] == [2, 2, 2, 2]
-    monkeypatch.setattr(_stream, "_PROMPT_IDS", 31)
-    with filled.steps(columns=["prompt_ids"]) as batches:
-        assert [batch.num_rows for batch in batches] == [1] * 8
+    monkeypatch.setattr(_stream, "BATCH_BYTES", 4 * 31)
+    for stream in (filled.steps(columns=["prompt_ids"]), filled.datasets.stream("d")):
+        with stream as batches:
+            assert [batch.num_rows for batch in batches] == [1] * 8
     assert filled.steps().read_all().equals(steps)
+
+
+def test_what_was_forgotten_while_it_was_made(filled: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever forgets has looked for datasets that have it: this one was not there yet."""
+    real, kept = filled.datasets._register, filled.datasets.create("kept")
+
+    def forgetting(*args: Any) -> Dataset:
+        forgotten = filled.tables["forgotten"]
+        forgotten.dataset.delete("false")
+        return real(*args)
+
+    monkeypatch.setattr(filled.datasets, "_register", forgetting)
+    with pytest.raises(StoreError, match="create it again"):
+        filled.datasets.create("math")
+    assert filled.datasets.list() == [kept]
+    monkeypatch.undo()
+    assert filled.datasets.create("math").version == 2, "a number is not given again"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import struct
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from stepwell.sdk.records import Step
-from stepwell.warehouse._encode.content import content_hash, hashes_of
+from stepwell.warehouse._encode.content import Hashed, content_hash, hashed, hashes_of
 from stepwell.warehouse._restore.whole import restore
 
 GIVEN: dict[str, Any] = {
@@ -26,9 +29,60 @@ def says(text: str) -> dict[str, Any]:
     return {"role": "assistant", "content": text}
 
 
+def blake(*parts: bytes) -> bytes:
+    return hashlib.blake2b(b"".join(parts), digest_size=16).digest()
+
+
+def sized(part: bytes) -> bytes:
+    return struct.pack("<q", len(part)) + part
+
+
 def test_the_value_stays() -> None:
     """Datasets of earlier versions hold it: another layout would make them all look changed."""
-    assert content_hash(**GIVEN) == "701981c09c35951eabaaa478768df7d8"
+    pieces = [
+        struct.pack("<qq", 2, 2),
+        blake(struct.pack("<2i", 1, 2)),
+        blake(*map(sized, GIVEN["messages"])),
+        blake(b"null"),
+        sized(struct.pack("<i", 3)),
+        sized(struct.pack("<f", -0.5)),
+        sized(GIVEN["response"]),
+    ]
+    assert content_hash(**GIVEN) == blake(*pieces).hex() == "674eef19fdbe78f977365e9380ee2f83"
+
+
+def known(prompt: Hashed) -> tuple[bytes, int, bytes, int]:
+    return prompt.ids.digest(), prompt.id_count, prompt.messages.digest(), prompt.message_count
+
+
+@pytest.mark.parametrize(
+    ("same_ids", "same_messages"),
+    [(3, 2), (4, 3), (2, 1), (0, 0), (3, 0), (0, 2)],
+    ids=["its prompt", "its answer, too", "less than its prompt", "nothing", "only ids", "only messages"],
+)
+def test_a_prompt_is_hashed_from_where_it_goes_on(same_ids: int, same_messages: int) -> None:
+    before = hashed(np.array([7, 8, 9], np.int32), [b"{}", b"[1]"])
+    at_first = known(before)
+    # What is not said to be the same is another: it has to be looked at.
+    ids = np.array([*[7, 8, 9, 10][:same_ids], 40, 41, 42, 43], np.int32)
+    messages = [*[b"{}", b"[1]", b"[2]"][:same_messages], b"[40]", b"[41]", b"[42]"]
+    more = hashed(ids, messages, before, same_ids, same_messages)
+    assert known(more) == known(hashed(ids, messages))
+    assert known(before) == at_first, "others may go on from it as well"
+
+
+def test_a_prompt_without_ids_or_messages_can_be_gone_on_from() -> None:
+    ids, messages = np.array([1, 2], np.int32), [b"{}"]
+    for before in (hashed(None, messages), hashed(ids, [])):
+        for same in (0, 1):
+            more = hashed(ids, messages, before, 2 if before.id_count else 0, same)
+            assert known(more) == known(hashed(ids, messages))
+
+
+def test_what_is_known_is_not_looked_at_again() -> None:
+    before = hashed(np.array([1, 2], np.int32), [b"{}", b"{}"])
+    more = hashed(np.array([0, 0, 3], np.int32), [b"", b"", b"[]"], before, 2, 2)
+    assert known(more) == known(hashed(np.array([1, 2, 3], np.int32), [b"{}", b"{}", b"[]"]))
 
 
 def test_every_part_counts() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.stores import Place
+from tests.warehouse.forget.scene import SECRET, forget, found, tell, user
 
 from stepwell.errors import DeliveryError, InvalidRecord, StoreError
 from stepwell.spool import Entry, Spool, SpoolReader, SpoolWriter, read_cursor
@@ -19,54 +19,12 @@ from stepwell.warehouse._forget.forget import Forget
 from stepwell.warehouse._forget.report import Forgotten
 from stepwell.warehouse._forget.spools import purge_spools
 from stepwell.warehouse._ingest.tombstones import bury
+from stepwell.warehouse._parse.raw import Raw
 from stepwell.warehouse._store.flush import Inbox
 from stepwell.warehouse._store.lease import Lease
 from stepwell.warehouse._store.objects import objects_at
 from stepwell.warehouse._tables.versions import History
 from stepwell.warehouse._upkeep.indices import INDICES, make
-
-SECRET = "Rumpelstilzchen"
-LONG = f"{SECRET} " + "z" * 3000
-"""Longer than what is stored in place."""
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
-
-
-def tell(feed: Any, trajectory: str | None, *, turns: int = 3, text: str = SECRET) -> list[str]:
-    """A conversation in which everybody says `text`, with ids and a large message; its steps."""
-    talk, steps, ids = [user(f"{text} begins"), user(LONG if text == SECRET else "y" * 3000)], [], list(range(50))
-    for turn in range(turns):
-        answer = [1000 + turn, 1001 + turn]
-        steps.append(feed.exchange(talk, f"{text} answers {turn}", trajectory, ids=(ids, answer)))
-        ids = [*ids, *answer, *range(2000 + turn, 2040 + turn)]
-        talk = [*talk, {"role": "assistant", "content": f"{text} answers {turn}"}, user(f"{text} asks {turn}")]
-    return steps
-
-
-def found(root: Path, *words: str) -> list[str]:
-    """The files that hold one of these words."""
-    held = []
-    for path in sorted(root.rglob("*")):
-        with suppress(FileNotFoundError, IsADirectoryError):  # a lease's beat comes and goes
-            data = path.read_bytes()
-            held += [str(path.relative_to(root))] if any(word.encode() in data for word in words) else []
-    return held
-
-
-@pytest.fixture
-def data(tmp_path: Path, local: Place, spools: Path) -> Path:
-    """A data folder: `spool` and `warehouse` in it."""
-    assert (local.uri, spools) == (str(tmp_path / "warehouse"), tmp_path / "spool")
-    return tmp_path
-
-
-def forget(data: Path, *trajectories: str, where: str | None = None, patience: float = 0.5) -> Forgotten:
-    """The producers of most tests live and make no file anew: they are not waited for long."""
-    done = Forget(Warehouse.open(data / "warehouse", create=False), data, patience=patience).run(trajectories, where)
-    assert done is not None
-    return done
 
 
 def test_no_byte_of_it_is_left(
@@ -240,6 +198,32 @@ class TestNotAgain:
         warehouse.refresh()
         assert warehouse.query("SELECT trajectory_id t FROM steps")["t"].to_pylist() == ["good"]
 
+    def test_what_is_half_committed_is_waited_for_by_what_builds_on_it(
+        self,
+        feed: Any,
+        local: Place,
+        spools: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """Its writer's memory goes with what is forgotten, and the tables do not have it yet."""
+        monkeypatch.setattr("stepwell.warehouse._ingest.ingest._MISSED_AFTER", 0.0)
+        worker, inbox = Ingest(local.open(), spools), Inbox(objects_at(local.uri, {}))
+        talk = [user("y" * 3000)]
+        first = feed.exchange(talk, "yes", "good", ids=([1, 2, 3], [4, 5]))
+        assert worker.flush() == 2
+        [flush] = inbox.read(inbox.keys())
+        local.open().tables["payloads"].commit(flush.fragments["payloads"], {feed.producer: 2})
+        bury(local.open().tables["forgotten"], {"trajectory": ["bad"]})
+        talk = [*talk, {"role": "assistant", "content": "yes"}, user("more")]
+        second = feed.exchange(talk, "no", "good", ids=([1, 2, 3, 4, 5, 6], [7]))
+        assert worker.flush() == 0
+        while not worker.settle():
+            worker.run_once()
+        whole = local.open().whole([first, second])
+        assert whole["parent_id"].to_pylist() == [None, first]
+        stored = local.open().tables["steps"].dataset.to_table(["step_id", "base_id"], f"step_id = '{second}'")
+        assert stored["base_id"].to_pylist() == [first]
+
     def test_the_committer_refuses_a_flush_whose_writer_did_not_know(
         self, feed: Any, local: Place, spools: Path
     ) -> None:
@@ -349,3 +333,16 @@ def test_a_spool_of_a_dead_producer_waits_for_what_is_not_committed(spools: Path
     assert found(spools, SECRET) == []
     with SpoolReader(spools / "dead.db") as reader:
         assert (reader.last(), reader.read(0)) == (20, [])
+
+
+def test_raw_calls_of_it_go_too(
+    data: Path, feed: Any, warehouse: Warehouse, spools: Path, drained: Callable[[Ingest], int]
+) -> None:
+    tell(feed, "gone")
+    feed.exchange([user("hello")], "hi", "left", id="left-call")
+    drained(Ingest(warehouse, spools, raw=Raw("all")))
+    count = "SELECT trajectory_id, count(*) AS n FROM exchanges GROUP BY ALL ORDER BY 1"
+    assert warehouse.query(count).to_pylist() == [{"trajectory_id": "gone", "n": 3}, {"trajectory_id": "left", "n": 1}]
+    forget(data, "gone")
+    assert warehouse.query(count).to_pylist() == [{"trajectory_id": "left", "n": 1}]
+    assert not found(Path(warehouse.uri), SECRET)

@@ -27,6 +27,7 @@ def rounds(warehouse: Warehouse) -> Rounds:
 
 
 def rows(rounds: Rounds, taken: Taken, number: int = 1) -> Rows:
+    rounds.look()
     return rounds.rows(taken.parsed, taken.ranges, number)
 
 
@@ -116,12 +117,12 @@ def test_a_flush_done_again_comes_out_the_same(feed: Any, new_feed: Any, read: A
     first = values(rows(Rounds(local.open()), taken))
     warehouse = local.open()
     again = Rounds(warehouse)
-    made = again.rows(taken.parsed, taken.ranges, 1)
+    made = rows(again, taken)
     for name in ("steps", "events"):
         warehouse.tables[name].commit(
             made.tables[name], {feed.producer: max(made.tables[name]["sequence"].to_pylist())}
         )
-    third = Rounds(local.open()).rows(read().parsed, taken.ranges, 1)
+    third = rows(Rounds(local.open()), read())
     assert first.keys() == third.tables.keys()
     assert [row["step_id"] for row in first["steps"]] == ids(third)
     assert [row["event_id"] for row in first["events"]] == ids(third, "events")

@@ -337,11 +337,13 @@ def test_what_is_remembered_is_bounded() -> None:
     answers = Answers()
     for number in range(200_500):
         answers.learn(f"response:{number}", Answer(str(number), "t"))
-    assert "response:0" not in answers
-    assert "response:200499" in answers
     for number in range(1000):
         answers.warm(Warmed(f"w{number}", None, (), b"null", None))
-    assert "response:w0" in answers, "nothing is forgotten in the middle of a round"
+    assert "response:0" in answers and "response:w0" in answers, "nothing is forgotten in the middle of a round"
+    assert answers.crowded
     answers.shrink()
+    assert not answers.crowded
+    assert "response:0" not in answers and "response:499" not in answers
+    assert "response:500" in answers and "response:200499" in answers
     assert "response:w0" not in answers
     assert "response:w999" in answers

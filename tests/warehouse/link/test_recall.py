@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +12,8 @@ from stepwell.sdk.records import Step
 from stepwell.warehouse import Ingest, Warehouse
 from stepwell.warehouse._ingest import round as round_module
 from stepwell.warehouse._ingest.tombstones import bury
+from stepwell.warehouse._link import link as link_module
+from stepwell.warehouse._link import recall as recall_module
 from stepwell.warehouse._link.link import INFERRED, Linked, Linker
 from stepwell.warehouse._link.recall import Recall
 from stepwell.warehouse._link.trajectories import Memories
@@ -192,3 +194,112 @@ def test_what_cannot_be_restored_is_no_base(
     assert (found.parent_id, found.turn, found.delta.base_id) == ("2", 3, None)
     assert found.drift == (None, "parent not in memory")
     assert found.texts.payload_ids is not None, "it brings its own again"
+
+
+def several(turns: int, *names: str) -> list[Step]:
+    """As many conversations, taking turns."""
+    each = [
+        [
+            step.model_copy(update={"step_id": f"{name}{step.step_id}", "trajectory_id": name})
+            for step in talk(turns, LARGE)
+        ]
+        for name in names
+    ]
+    return [step for steps in zip(*each, strict=True) for step in steps]
+
+
+def test_trajectories_are_read_a_few_at_a_time(
+    warehouse: Warehouse, put: Callable[[list[Step]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(several(5, *"abcdef"))
+    read: list[list[str]] = []
+    stored_of = vars(recall_module)["stored_of"]
+
+    def counted(dataset: Any, ids: Iterable[str], columns: Sequence[str]) -> Any:
+        read.append(sorted(ids))
+        return stored_of(dataset, read[-1], columns)
+
+    monkeypatch.setattr(recall_module, "stored_of", counted)
+    monkeypatch.setattr(recall_module, "_AT_ONCE", 2 * 5 * 5)
+    memories = Memories(1 << 30)
+    Recall(warehouse.tables, Linker(memories), memories).trajectories([*"abcdef", "new"])
+    assert sorted(len(ids) for ids in read) == [2, 2, 2] and sorted(id_ for ids in read for id_ in ids) == [*"abcdef"]
+    for name in "abcdef":
+        assert [base.step_id for base in memories.get(name).bases] == [f"{name}{turn}" for turn in range(5)]
+    assert "new" in memories, "that it is not there is known, too"
+
+
+def test_of_many_trajectories_only_a_few_prompts_come_back_as_ids(
+    warehouse: Warehouse, put: Callable[[list[Step]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(several(6, *"ab"))
+    monkeypatch.setattr(recall_module, "_BASES", 4)
+    memories = Memories(1 << 30)
+    Recall(warehouse.tables, Linker(memories), memories).trajectories([*"ab"])
+    for name in "ab":
+        bases = memories.get(name).bases
+        assert [base.tokens is not None for base in bases] == [False] * 4 + [True] * 2
+        assert len(bases[-1].conversation) == 12 and len(memories.get(name).turns) == 6
+
+
+def test_tools_are_one_object(
+    warehouse: Warehouse, put: Callable[[list[Step]], None], placed: Callable[[list[Step]], list[Linked]]
+) -> None:
+    """A list of tools is as large as a prompt, and every step of a trajectory has the same."""
+    tools = [{"type": "function", "function": {"name": "look", "description": "d" * 100}}]
+    steps = [step.model_copy(update={"tools": tools}) for step in talk(6, LARGE)]
+    put(steps[:5])
+    linker, memories = recalled(warehouse)
+    linker.place(placed(steps)[5].draft)
+    assert len({id(base.tools) for base in memories.get("t").bases}) == 1
+    fresh = Memories(1 << 30)
+    other = Linker(fresh)
+    for item in placed(steps):
+        other.place(item.draft)
+    assert len({id(base.tools) for base in fresh.get("t").bases}) == 1
+
+
+def test_only_what_a_prompt_may_go_on_from_is_asked_for(
+    feed: Any, local: Any, spools: Any, drained: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Conversations end with an answer; and of one that is in memory nothing is asked."""
+    asked: list[int] = []
+    matching = vars(recall_module)["matching"]
+
+    def counted(dataset: Any, column: str, values: Sequence[str], columns: list[str]) -> Any:
+        if column == "conversation_key":
+            asked.append(len(values))
+        return matching(dataset, column, values, columns)
+
+    monkeypatch.setattr(recall_module, "matching", counted)
+    worker, talk, made = Ingest(local.open(), spools), [user("q")], list[str]()
+    for turn in range(4):
+        made.append(feed.exchange(talk, f"a{turn}"))
+        talk = [*talk, said(f"a{turn}"), user(f"r{turn}"), user("and more")]
+        drained(worker)
+    assert asked == []
+    drained(Ingest(local.open(), spools))
+    made.append(feed.exchange(talk, "last"))
+    drained(Ingest(local.open(), spools))
+    assert asked == [4], "four answers, of thirteen messages"
+    found = steps_of(local)
+    assert [found[step]["parent_id"] for step in made] == [None, *made[:-1]]
+
+
+def test_names_are_kept_until_their_steps_are_committed(
+    feed: Any, local: Any, spools: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is forgotten is looked up in the tables, which do not have it before."""
+    monkeypatch.setattr(link_module, "_ANONYMOUS_KEYS", 2)
+    worker, made, talk = Ingest(local.open(), spools), list[str](), [user("q")]
+    made.append(feed.exchange(talk, "a0"))
+    for number in range(5):
+        feed.exchange([user(f"somebody else {number}")], "a")
+    assert worker.flush() == 12
+    made.append(feed.exchange([*talk, said("a0"), user("r")], "a1"))
+    assert worker.flush() == 0, "too much is remembered: what is on its way comes first"
+    worker.run_once()
+    worker.run_once()
+    found = steps_of(local)
+    assert [found[step]["parent_id"] for step in made] == [None, made[0]]
+    assert not worker._rounds.crowded

@@ -347,3 +347,18 @@ def test_turns_of_a_trajectory_in_one_record(feed: Any, ingest: Callable[[], int
     assert [row["parent_id"] for row in rows] == [None, *(f"batch.{turn}" for turn in range(11))]
     assert [row["turn"] for row in rows] == list(range(12)) and {row["drift_at"] for row in rows} == {None}
     assert [row["prompt_ids"] for row in rows] == [step["prompt_ids"] for step in steps]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_a_dictionary_counts_as_what_is_written_out_of_it(kind: pa.DataType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One large text that stands in every row is small in the record and would be huge behind it."""
+    text = orjson.dumps([said("x" * 5000)]).decode()
+    ids = pa.array([f"s{number}" for number in range(50)])
+    places = pa.array([None, *[0] * 49], pa.int32())
+    column = pa.DictionaryArray.from_arrays(places, pa.array([text, None], kind))
+    body = ipc(pa.RecordBatch.from_pydict({"step_id": ids, "messages": column}))
+    assert len(body) < 20_000
+    assert read_rows(body).num_rows == 50
+    monkeypatch.setattr(arrow_module, "MAX_BYTES", 100_000)
+    with pytest.raises(Unparseable, match="more than 16384 steps, or than 100000 bytes"):
+        read_rows(body)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepwell.exchange.canonical import following_key, prefix_keys
-from stepwell.warehouse._parse.keys import Rest, answered, asked_key, begun, goes_on_from, gone_on, keys_of
+from stepwell.warehouse._parse.keys import answered, asked_key, begun, goes_on_from, gone_on, keys_of
 
 
 def message(role: str, text: str) -> dict[str, Any]:
@@ -42,15 +41,6 @@ def test_a_later_prompt_has_the_keys_of_the_conversation(
         assert after.prompt[len(talk)] == before.conversation
     if before.rest_conversation is not None:
         assert after.rest[len(talk) - before.leading] == before.rest_conversation
-
-
-@settings(max_examples=100, deadline=None)
-@given(talks)
-def test_stored_conversations_give_the_same_keys_again(talk: list[dict[str, Any]]) -> None:
-    stored = [orjson.dumps(said) for said in (*talk, ANSWER)]
-    rest = Rest()
-    for _ in range(2):
-        assert rest.key(stored, "m") == keys_of(talk, ANSWER, "m").rest_conversation
 
 
 def test_without_the_system_prompt() -> None:

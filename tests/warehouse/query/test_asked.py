@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
-from stepwell.warehouse._query.asked import constants_in, names_in
+from stepwell.warehouse._query.asked import constants_in, names_in, parsed
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def db() -> Iterator[duckdb.DuckDBPyConnection]:
     ],
 )
 def test_names(db: duckdb.DuckDBPyConnection, sql: str, names: set[str]) -> None:
-    assert set(names_in(db, sql) or ()) == names
+    assert set(names_in(parsed(db, sql)) or ()) == names
 
 
 @pytest.mark.parametrize(
@@ -56,11 +56,11 @@ def test_names(db: duckdb.DuckDBPyConnection, sql: str, names: set[str]) -> None
     ],
 )
 def test_what_may_mean_any_column(db: duckdb.DuckDBPyConnection, sql: str) -> None:
-    assert names_in(db, sql) is None
+    assert names_in(parsed(db, sql)) is None
 
 
 def test_a_deep_statement(db: duckdb.DuckDBPyConnection) -> None:
-    assert set(names_in(db, f"SELECT {'(' * 200}a{')' * 200} FROM steps") or ()) == {"steps", "a"}
+    assert set(names_in(parsed(db, f"SELECT {'(' * 200}a{')' * 200} FROM steps")) or ()) == {"steps", "a"}
 
 
 def test_constants(db: duckdb.DuckDBPyConnection) -> None:

@@ -10,7 +10,8 @@ from tests.warehouse.made_facts import Facts
 from stepwell.warehouse import BadQuery, Warehouse
 from stepwell.warehouse._query import page_rows as _page_rows
 from stepwell.warehouse._query.query import run_query
-from stepwell.warehouse._query.stream import rows_about
+from stepwell.warehouse._query.rows import rows_about
+from stepwell.warehouse._query.view_of_steps import RESOLVED
 from stepwell.warehouse._tables.versions import History
 
 KEY = '"commit", producer, sequence, step_id'
@@ -92,12 +93,38 @@ def test_any_rows_are_whole_rows(filled: Warehouse, view: str) -> None:
     assert len(filled.query(f"SELECT * FROM {view} LIMIT 1000")) == len(everything)
 
 
+@pytest.mark.parametrize("name", RESOLVED)
+def test_what_a_column_is_made_of_is_read(filled: Warehouse, name: str) -> None:
+    """Of each column that is resolved, alone: nothing that it needs is left out because nobody named it."""
+    for condition in (
+        "trajectory_id IN ('t''1', 't''3', 't''7')",
+        f"step_id > 's0002' AND step_id = 's0003' OR {name} IS NULL",
+    ):
+        sql = f"SELECT step_id, {name} FROM steps WHERE {condition} ORDER BY step_id".replace("commit", '"commit"')
+        assert filled.query(sql).to_pylist() == plain(filled, sql)
+    page = f"SELECT {name} FROM steps ORDER BY {KEY} LIMIT 9".replace("SELECT commit", 'SELECT "commit"')
+    assert filled.query(page).to_pylist() == plain(filled, page)
+
+
+def test_feedback_is_found_among_other_events(filled: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page of it takes one look, whatever else was told meanwhile."""
+    looked: list[int] = []
+
+    def noted(*arguments: Any, **how: Any) -> Any:
+        looked.append(len(how["within"]["events"]))
+        return run_query(*arguments, **how)
+
+    monkeypatch.setattr(_page_rows, "run_query", noted)
+    found = filled.query("SELECT * FROM feedback LIMIT 2")
+    assert len(found) == 2 and len(looked) == 1
+
+
 def test_few_rows_are_looked_at(filled: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
 
-    def noted(tables: Any, ids: list[str], **how: Any) -> Any:
+    def noted(tables: Any, column: str, ids: list[str], *more: Any) -> Any:
         looked.append(len(ids))
-        return rows_about(tables, ids, **how)
+        return rows_about(tables, column, ids, *more)
 
     monkeypatch.setattr(_page_rows, "rows_about", noted)
     filled.query(f"SELECT step_id FROM steps ORDER BY {KEY} LIMIT 3")

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from stepwell.errors import StepwellError
+from stepwell.errors import StepwellError, StoreError
 from stepwell.warehouse import BadQuery, Warehouse
 from stepwell.warehouse._query import query as _query
 
@@ -182,3 +182,16 @@ def test_the_newest_state_is_read(filled: Warehouse, feed: Any, local: Any, spoo
     feed.step(step_id="new")
     restarted()
     assert filled.query("SELECT step_id FROM steps WHERE step_id = 'new'").num_rows == 1
+
+
+def test_a_file_that_goes_while_it_is_read_is_no_mistake_of_the_query(
+    warehouse: Warehouse, feed: Any, ingest: Callable[[], int]
+) -> None:
+    feed.exchange([{"role": "user", "content": "hi"}])
+    ingest()
+    reading = Warehouse.open(warehouse.uri, create=False)
+    reading.query("SELECT step_id FROM steps")
+    for file in (Path(warehouse.uri) / "steps.lance" / "data").iterdir():
+        file.unlink()
+    with pytest.raises(StoreError, match="ask again"):
+        Warehouse.open(warehouse.uri, create=False).query("SELECT model, started_at FROM steps")

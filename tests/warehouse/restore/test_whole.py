@@ -173,6 +173,9 @@ def test_a_missing_payload_is_named_and_the_rest_is_readable(apart: tuple[pa.Tab
     assert found["step_id"].to_pylist() == ["d"]
     with pytest.raises(StoreError, match=lost):
         restore_some(rows, names == "c", payloads=lambda _: left)
+    later = rows.slice(4), {id_: data for id_, data in payloads.items() if id_ == gone}
+    with pytest.raises(StoreError, match="step u refers to payload"):
+        restore_some(pa.concat_tables([rows.slice(3, 1), later[0]]), np.arange(4) == 2, payloads=lambda _: later[1])
     by_name: dict[str, str] = {}
     assert restore_some(rows, (names == "c") | (names == "v"), WHOLE, lambda _: left, by_name)[
         "step_id"

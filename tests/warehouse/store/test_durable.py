@@ -10,6 +10,7 @@ import pytest
 
 from stepwell.spool import write_cursor
 from stepwell.warehouse import Ingest, Warehouse
+from stepwell.warehouse._store import durable as durable_module
 from stepwell.warehouse._store.durable import Durable
 
 
@@ -72,6 +73,51 @@ def test_only_what_is_new_is_forced_again(tmp_path: Path, forced: list[str]) -> 
     forced.clear()
     durable.settle()
     assert str(old) not in forced
+
+
+def test_what_was_just_forced_is_not_forced_again_unless_it_was_written_to(
+    tmp_path: Path, forced: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "steps.lance" / "data"
+    folder.mkdir(parents=True)
+    new = folder / "new"
+    new.write_text("x")
+    durable = Durable(str(tmp_path))
+    durable.settle()
+    forced.clear()
+    durable.settle()
+    assert forced == []
+    new.write_text("xy")  # it was not finished yet
+    durable.settle()
+    assert {str(new), str(folder)} == set(forced)
+
+
+def test_files_at_rest_are_not_even_looked_at(
+    tmp_path: Path, forced: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A warehouse has tens of thousands of files, and each commit adds a few."""
+    folder = tmp_path / "steps.lance" / "data"
+    folder.mkdir(parents=True)
+    for number in range(20):
+        (folder / str(number)).write_text("x")
+        os.utime(folder / str(number), ns=(1, 1))
+    durable = Durable(str(tmp_path))
+    durable.settle()
+    looked = list[str]()
+    real = durable_module._state
+
+    def state(path: Path) -> Any:
+        looked.append(path.name)
+        return real(path)
+
+    monkeypatch.setattr(durable_module, "_state", state)
+    (folder / "new").write_text("x")
+    (folder / "7").unlink()
+    durable.settle()
+    assert looked == ["new"]
+    (folder / "7").write_text("another one of that name")
+    durable.settle()
+    assert str(folder / "7") in forced[-3:]
 
 
 def test_an_object_store_has_it_already(forced: list[str]) -> None:

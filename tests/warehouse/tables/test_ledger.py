@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.stores import FaultyStore
 
 from stepwell.errors import CommitConflict, StoreError
-from stepwell.warehouse._tables.ledger import LedgerTable
+from stepwell.warehouse._tables.ledger import LedgerTable, refresh_all
 from stepwell.warehouse._tables.schema import COMMITS
 from stepwell.warehouse._tables.table import LEDGER_KEY
 
@@ -86,6 +86,49 @@ def test_compaction_in_between_conflicts_and_keeps_the_ledger(anywhere: Any) -> 
         other.commit(rows(number), {"p": number})
     assert held(table) == list(range(1, 9))
     assert table.marks() == {"p": 8}
+
+
+def test_a_prepared_ledger_row_is_the_one_that_is_committed(local: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, written = open_table(local), list[int]()
+    real = LedgerTable._write
+
+    def write(self: LedgerTable, made: pa.Table) -> Any:
+        written.append(made.num_rows)
+        return real(self, made)
+
+    monkeypatch.setattr(LedgerTable, "_write", write)
+    table.prepare({"p": 2})
+    assert held(table) == [], "nothing is changed by it"
+    table.commit(rows(1, 2), {"p": 2})
+    assert (held(table), table.marks(), written) == ([1, 2], {"p": 2}, [1, 2])
+    table.prepare({"p": 3})
+    table.commit(rows(3, 4), {"p": 4})
+    assert (held(table), open_table(local).marks()) == ([1, 2, 3, 4], {"p": 4}), "not one that says something else"
+    table.prepare({"p": 5})
+    other = open_table(local)
+    other.commit(rows(6), {"q": 1})
+    table.refresh()
+    table.commit(rows(5), {"p": 5})
+    assert open_table(local).marks() == {"p": 5, "q": 1}, "nor one of before others committed"
+
+
+def test_looking_costs_a_request_and_one_more_where_there_is_something_new(faulty: FaultyStore) -> None:
+    place = faulty.place()
+    table, other = open_table(place), open_table(place)
+
+    def asked(look: Any) -> int:
+        before = len(faulty.seen)
+        look()
+        return len(faulty.seen) - before
+
+    assert asked(table.refresh) == 1
+    other.commit(rows(1), {"p": 1})
+    assert asked(table.refresh) == 2
+    assert asked(table.marks) == 1
+    assert asked(table.marks) == 0
+    other.commit(rows(2), {"p": 2})
+    assert asked(lambda: refresh_all([table, other])) == 3
+    assert table.marks() == {"p": 2}
 
 
 def test_marks_never_go_back(local: Any) -> None:

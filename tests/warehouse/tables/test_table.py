@@ -122,3 +122,18 @@ def test_the_message_without_places_in_lances_sources(said: str, kept: str) -> N
 
 def test_where_a_table_lies() -> None:
     assert uri_of(COMMITS, "s3://b/x/") == uri_of(COMMITS, "s3://b/x") == "s3://b/x/commits.lance"
+
+
+def test_tables_of_a_warehouse_keep_a_bounded_part_of_what_they_read(tmp_path: Path) -> None:
+    from stepwell.warehouse import Warehouse
+
+    def session(warehouse: Warehouse, name: str) -> Any:
+        return warehouse.tables[name].dataset.session()
+
+    first, second = Warehouse.open(tmp_path), Warehouse.open(tmp_path)
+    assert session(first, "steps").is_same_as(session(first, "events")), "all of it together"
+    assert not session(first, "steps").is_same_as(session(second, "steps"))
+    table = first.tables["events"]
+    table.commit(table.spec.schema.empty_table(), {"p": 1})
+    table.refresh()
+    assert session(first, "steps").is_same_as(table.dataset.session()), "also after a commit"

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepwell.errors import InvalidRecord, StoreError
+from stepwell.warehouse import Warehouse
 from stepwell.warehouse._tables.schema import COMMITS
 from stepwell.warehouse._tables.versions import History, number_of
 
@@ -42,6 +43,25 @@ def test_marks_at_every_version(order: int) -> None:
         {"commit": 1, "producer": "a", "after": 0, "sequence": 3},
         {"commit": 2, "producer": "b", "after": 0, "sequence": 2},
     ]
+
+
+def test_marks_are_nobody_elses() -> None:
+    known = history(*THREE)
+    known.marks(2)["a"] = 99
+    assert known.marks(2) == {"a": 3, "b": 2}
+
+
+def test_it_is_read_once_for_a_version(warehouse: Warehouse) -> None:
+    table = warehouse.tables["commits"]
+    first = History.read(table.dataset)
+    assert History.read(table.dataset) is first and first.number == 0
+    row = {"commit_id": "1.a", "commit": 1, "producer": "a", "after": 0, "sequence": 5}
+    table.commit(pa.Table.from_pylist([row], schema=COMMITS.schema), {"a": 5}, 1)
+    second = History.read(table.dataset)
+    assert second.marks() == {"a": 5}
+    dataset = table.dataset
+    dataset.delete("commit = 1")  # the same object is of another version then
+    assert History.read(dataset).number == 0
 
 
 def test_the_commit_of_a_row() -> None:

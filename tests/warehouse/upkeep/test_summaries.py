@@ -113,7 +113,12 @@ def test_a_quarantined_call_is_a_gap(warehouse: Warehouse) -> None:
     event(warehouse, 1, **opened("g"))
     event(warehouse, 2, **{**opened(), "kind": "trajectory.completed"})
     warehouse.summarise()
-    put(warehouse, EXCHANGES, [{"exchange_id": "e", "trajectory_id": "t", "producer": "x", "sequence": 3}], 3)
+    put(
+        warehouse,
+        EXCHANGES,
+        [{"exchange_id": "e", "reason": "odd", "trajectory_id": "t", "producer": "x", "sequence": 3}],
+        3,
+    )
     check(warehouse)
     assert warehouse.query("SELECT state FROM trajectories").to_pylist() == [{"state": "incomplete"}]
 

@@ -92,7 +92,7 @@ def test_an_empty_table(local: Place) -> None:
 
 def test_a_writer_puts_again_long_before_anything_goes() -> None:
     """What it takes for stored was put three days ago at most; its flush is refused when it is more than one day old."""
-    from stepwell.warehouse._commit.committer import OLD
+    from stepwell.warehouse._commit.choice import OLD
 
     now = NOW
     memory = PayloadMemory(lambda: now)

@@ -204,6 +204,7 @@ def test_a_lost_base(local: Place, build: Build) -> None:
     assert finding.ids == ("two.3",)
     report = check(local, deep=True)
     assert any("1 steps cannot be restored; " in one.what and "two.3" in one.what for one in report.findings)
+    assert report.steps_read == 6, "without the one that is gone and the one that needs it"
 
 
 def test_a_base_of_somebody_else(local: Place, build: Build) -> None:
@@ -222,6 +223,18 @@ def test_a_lost_payload(local: Place, build: Build) -> None:
     assert "references of steps to payloads that are not there" in only(check(local)).what
     said = [finding.what for finding in check(local, deep=True).findings]
     assert any("cannot be restored" in what for what in said)
+
+
+def test_one_lost_payload_is_named_by_who_needs_it_and_the_rest_is_read(local: Place, build: Build) -> None:
+    warehouse = build(local)
+    rows = warehouse.tables["steps"].dataset.to_table(["step_id", "payload_ids"], "step_id = 'one.0'").to_pylist()
+    change(warehouse, "payloads", f"payload_id = '{rows[0]['payload_ids'][0]}'")
+    shallow, deep = check(local), check(local, deep=True)
+    assert "first one.0" in only(shallow).what and set(only(shallow).ids) >= {"one.0"}
+    assert all(id_.startswith("one.") for id_ in only(shallow).ids)
+    assert any("4 steps cannot be restored; " in one.what for one in deep.findings)
+    assert deep.steps_read == 4, "those of the other trajectory"
+    assert not any(one.where.startswith("d@") for one in deep.findings)
 
 
 def test_a_changed_step(local: Place, build: Build) -> None:
@@ -354,6 +367,37 @@ def test_a_newer_table(local: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     report = check(local)
     assert len(report.findings) == len(TABLES)
     assert "upgrade Stepwell" in report.findings[0].what
+
+
+@pytest.mark.parametrize(("version", "do"), [("9", "upgrade Stepwell"), ("1", "stepwell migrate")])
+def test_one_table_of_another_schema_is_named_and_the_others_are_checked(
+    local: Place, build: Build, version: str, do: str
+) -> None:
+    warehouse = build(local)
+    events = warehouse.tables["events"].dataset
+    events.update_schema_metadata({"stepwell:schema": version}, replace=True)
+    report = check(local, deep=True)
+    assert only(report).where == "events"
+    assert f"has schema {version}" in only(report).what and do in only(report).what
+    assert (report.steps_read, report.tables["payloads"].rows > 0, report.datasets) == (8, True, 1)
+
+
+def test_bytes_that_belong_to_nothing(local: Place, build: Build) -> None:
+    """More than five per cent: a note while it may be under way, a fault when clean-up should have had it."""
+    warehouse = build(local)
+    left = Path(local.uri) / "steps.lance" / "data" / "left.lance"
+    left.write_bytes(bytes(2 << 20))
+    report = check(local, deep=True)
+    [said] = report.findings
+    assert report.ok and "bytes, in 1 files, belong to no version" in said.what
+    assert said.ids == ("data/left.lance",)
+    steps = report.tables["steps"]
+    assert steps.bytes - steps.bytes_referenced >= 2 << 20
+    later = verify(local.uri, {}, now=lambda: time.time() + 9 * 24 * 3600)
+    assert "for more than a week" in only(later).what
+    assert later.tables["steps"].rows == 8 and warehouse.tables.keys() == later.tables.keys()
+    left.write_bytes(bytes(1000))
+    assert check(local).findings == [], "less than five per cent, or than a megabyte"
 
 
 def test_a_store_that_is_away(tmp_path: Path) -> None:

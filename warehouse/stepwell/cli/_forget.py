@@ -46,7 +46,9 @@ def forget(
     goes, and datasets, which from then on say that they are incomplete. Out of reach: the spools of other machines (run it there, too),
     copies (`stepwell copy` brings it to them), exports, backups.
 
-    Example: `stepwell forget --where "trajectory_id in (select trajectory_id from feedback where text = 'delete me')" --dry-run`
+    Interrupted, it is finished by the next one, whatever that one is asked for.
+
+    Example: `stepwell forget --where "step_id in (select target_id from feedback where text = 'delete me')" --dry-run`
     """
     from stepwell.cli._opened import opened
     from stepwell.cli._settings import load_settings
@@ -72,18 +74,19 @@ def forget(
     if as_json:
         print(json.dumps(asdict(told)))  # noqa: T201
     else:
-        _show(told, done=done is not None)
+        sys.stdout.write(_text(told, done=done is not None))
 
 
 def _confirmed(would: Forgotten) -> bool:
-    _show(would, done=False)
+    sys.stderr.write(_text(would, done=False))  # as the question: what is written to a file or a pipe is the outcome
     return typer.confirm("Forget this for good?", err=True)
 
 
-def _show(told: Forgotten, *, done: bool) -> None:
+def _text(told: Forgotten, *, done: bool) -> str:
     verb = "forgotten" if done else "would be forgotten"
     lines = [
         f"{verb}: {told.steps} steps, {told.events} events and {told.exchanges} exchanges, {len(told.trajectories)} whole trajectories",
+        f"part of it are {told.resumed} runs that were interrupted" if told.resumed else "",
         f"stored anew without them: {told.rebased} steps" if told.rebased else "",
         *_listed("incomplete datasets", told.datasets),
         *_listed("repeat some of it and stay", [f"{name} ({len(steps)} steps)" for name, steps in told.quoted.items()]),
@@ -93,7 +96,7 @@ def _show(told: Forgotten, *, done: bool) -> None:
         *_listed("unfinished files that nobody can read; clean-up takes them after a week", told.unreadable_files),
         *_listed("spools to be made anew once all of them is committed", told.spools_pending),
     ]
-    sys.stdout.write("".join(f"{line}\n" for line in lines if line))
+    return "".join(f"{line}\n" for line in lines if line)
 
 
 def _listed(what: str, names: object) -> list[str]:

@@ -27,7 +27,9 @@ def maintain(
             show_default="ingest.keep_versions, an hour",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object: tables, payloads, litter, errors")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object: tables, payloads, raw, litter, errors")
+    ] = False,
     config: options.Config = None,
     data: options.Data = None,
     warehouse: options.Warehouse = None,
@@ -42,7 +44,7 @@ def maintain(
 
     settings = load_settings(config, data=data, warehouse=warehouse)
     seconds = settings.ingest.keep_versions if keep is None else keep
-    said = opened(settings).maintain(keep=timedelta(seconds=seconds), dry_run=dry_run)
+    said = opened(settings).maintain(keep=timedelta(seconds=seconds), keep_raw=settings.ingest.raw_age, dry_run=dry_run)
     if as_json:
         print(json.dumps(_as_json(said, dry_run=dry_run)))  # noqa: T201
     else:
@@ -57,6 +59,7 @@ def _as_json(said: Maintenance, *, dry_run: bool) -> dict[str, Any]:
         "dry_run": dry_run,
         "tables": {name: asdict(done) for name, done in said.tables.items()},
         "payloads": said.payloads._asdict(),
+        "raw": said.raw,
         "litter": said.litter,
         "errors": said.errors,
     }
@@ -81,6 +84,8 @@ def _lines(said: Maintenance, *, dry_run: bool) -> list[str]:
         lines.append(
             f"payloads: {gone.unreferenced} without a reference and {gone.twice} twice {would}go, {size(gone.size)}"
         )
+    if said.raw:
+        lines.append(f"raw calls that are old enough: {said.raw} {would}go")
     if said.litter:
         lines.append(f"left by interrupted work: {len(said.litter)} objects {would}go")
     return lines

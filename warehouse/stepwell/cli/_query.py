@@ -31,7 +31,7 @@ def query(
 ) -> None:
     """Ask the warehouse a question in SQL, without changing anything.
 
-    Tables: steps, events, feedback, trajectories, groups, datasets, dataset_rows, quarantine. `table` cuts wide cells short;
+    Tables: steps, events, feedback, trajectories, groups, datasets, dataset_rows, quarantine, exchanges. `table` cuts wide cells short;
     `json` is one array of objects (times as ISO 8601, binary as base64); `csv` and `parquet` carry everything.
 
     Examples: `stepwell query "select split, count(*) from steps group by split"`

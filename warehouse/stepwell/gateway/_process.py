@@ -56,7 +56,7 @@ def run_gateway(
     listener = _listen(config)
     folder = data / "spool"
     try:
-        spool = Spool(folder / "gateway.db", max_bytes=config.max_spool_bytes, wait=SPOOL_WAIT)
+        spool = Spool(folder / "gateway.db", max_bytes=config.max_spool_bytes, wait=SPOOL_WAIT, anew=True)
     except BaseException:
         listener.close()
         raise

@@ -8,7 +8,8 @@ from stepwell.warehouse._encode.delta import MAX_DEPTH
 
 TABLES: Mapping[str, str] = {
     "payloads": 'Large parts of messages, responses and tools, once each. A text of a step refers to one as `"@<payload_id>"`.',
-    "exchanges": "Quarantine: raw calls that could not be read, with their bytes, to be read again by a later version.",
+    "exchanges": "Calls as they crossed the wire: those that could not be read (quarantine), to be read again by a later version, and "
+    "those that are kept although they were (`ingest.raw`), for so many days.",
     "steps": "One generation by the policy: one choice of one LLM call. Rows never change what they say. Prompts are stored as "
     "differences; the view has them whole.",
     "events": "Everything that was learned about steps, trajectories and groups: facts, of which the last one counts.",
@@ -25,7 +26,8 @@ VIEWS: Mapping[str, str] = {
     "there when the statement names them: they are read whole, which takes longer.",
     "events": "The table, without what is not committed yet.",
     "feedback": "The events that count: the last one per target, kind, name and author that does not take back.",
-    "quarantine": "The table `exchanges`, without what is not committed yet.",
+    "exchanges": "The table, without what is not committed yet.",
+    "quarantine": "Those of `exchanges` that could not be read: the ones that have a reason.",
     "trajectories": "One row per rollout, resolved from its steps and events.",
     "groups": "One row per sampling round of one prompt.",
     "datasets": "The registry, without deleted versions.",
@@ -66,12 +68,12 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "created_at": "When it was put, by the writer's clock. What nothing refers to goes a week after its newest row.",
     },
     "exchanges": {
-        "exchange_id": "The call; its steps would have been `<exchange_id>.0`, `.1`, ….",
-        "reason": "Why it was not read.",
+        "exchange_id": "The call; its steps are, or would have been, `<exchange_id>.0`, `.1`, ….",
+        "reason": "Why it was not read; null: it was, and is kept as raw traffic.",
         "dialect": "The API that was spoken, or the kind of the record.",
         "request_head": "JSON: method, URL, the headers that are kept. No credentials.",
         "request_body": "As it was sent.",
-        "response_head": "JSON, likewise.",
+        "response_head": "JSON, likewise. `note`: what of a raw call is left out, being too large or withheld by a redaction rule.",
         "response_body": "As it came.",
     },
     "steps": {

@@ -16,14 +16,16 @@ from stepwell.errors import StoreError
 from stepwell.warehouse._datasets.datasets import Datasets
 from stepwell.warehouse._query.page_rows import PageRows
 from stepwell.warehouse._query.query import run_query
+from stepwell.warehouse._query.rows import rows_about
 from stepwell.warehouse._query.search import search
-from stepwell.warehouse._query.stream import Selection, in_order_of, rows_about
+from stepwell.warehouse._query.stream import Selection, in_order_of
 from stepwell.warehouse._query.views import TRAINING_ORDER
 from stepwell.warehouse._restore.payloads import Payloads
 from stepwell.warehouse._store.credentials import seen_by_lance
 from stepwell.warehouse._store.s3 import check_store, is_object_store
 from stepwell.warehouse._tables.ledger import LedgerTable, Marks
-from stepwell.warehouse._tables.schema import COMMITS, SUMMARIES, TABLES
+from stepwell.warehouse._tables.schema import COMMITS, STEPS, SUMMARIES, TABLES
+from stepwell.warehouse._tables.table import new_session
 from stepwell.warehouse._tables.versions import At, History, number_of
 from stepwell.warehouse._upkeep.maintain import KEPT, Maintainer, Maintenance
 from stepwell.warehouse._upkeep.summaries import Summaries, about_summaries
@@ -44,7 +46,6 @@ class Warehouse:
         self.summaries = Summaries(self.tables)
         """The views `trajectories` and `groups` as they were kept."""
         self._pages = PageRows(self.tables)
-        self._read_history: tuple[int, History] | None = None
 
     @classmethod
     def open(cls, uri: str | Path, *, storage_options: Mapping[str, str] | None = None, create: bool = True) -> Self:
@@ -63,7 +64,9 @@ class Warehouse:
             _make_folder(Path(root))
         elif not (Path(root) / f"{COMMITS.name}.lance").exists():
             raise StoreError(f"there is no warehouse at {root}; `stepwell up` or `stepwell demo` makes one")
-        return cls(root, {spec.name: LedgerTable(spec, root, options, create=create) for spec in TABLES}, options)
+        session = new_session()
+        tables = {spec.name: LedgerTable(spec, root, options, create=create, session=session) for spec in TABLES}
+        return cls(root, tables, options)
 
     @cached_property
     def datasets(self) -> Datasets:
@@ -103,14 +106,19 @@ class Warehouse:
                 return missing
             time.sleep(0.05)
 
-    def maintain(self, *, keep: timedelta = KEPT, dry_run: bool = False) -> Maintenance:
+    def maintain(
+        self, *, keep: timedelta = KEPT, keep_raw: timedelta | None = None, dry_run: bool = False
+    ) -> Maintenance:
         """Compact every table, extend indices, sweep payloads, remove versions that were superseded `keep` ago; says what it did.
 
         Ingest does so by itself as it works, and this may run beside it. Readers of versions that old fail: `keep` is to be longer
-        than the longest of them. What fails is in the answer. `dry_run`: say what there is to do, and do nothing.
+        than the longest of them. What fails is in the answer. `keep_raw`: raw calls that are older go, too. `dry_run`: say what there
+        is to do, and do nothing.
         """
         self.refresh()
-        maintainer = Maintainer(self.uri, self.tables, self.storage_options, keep=keep, many=2, full=True)
+        maintainer = Maintainer(
+            self.uri, self.tables, self.storage_options, keep=keep, keep_raw=keep_raw, many=2, full=True
+        )
         return maintainer.round(dry_run=dry_run, measured=True)
 
     def query(self, sql: str, at: At = None) -> pa.Table:
@@ -155,7 +163,7 @@ class Warehouse:
         """The steps of these ids, in this order, with whole prompts. Ids that are not there are left out."""
         self.refresh()
         selection = Selection(self.tables["steps"].dataset, columns)
-        within = rows_about(self.tables, step_ids)
+        within = rows_about(self.tables, STEPS.key, step_ids, selection.names)
         found = run_query(
             self.tables,
             f"SELECT {selection.sql} FROM steps s",
@@ -189,11 +197,8 @@ class Warehouse:
 
     @property
     def _history(self) -> History:
-        """As of the last look at `commits`. Kept as long as that is the newest."""
-        commits = self.tables["commits"].dataset
-        if self._read_history is None or self._read_history[0] != commits.version:
-            self._read_history = (commits.version, History.read(commits))
-        return self._read_history[1]
+        """As of the last look at `commits`."""
+        return History.read(self.tables["commits"].dataset)
 
     def _number(self, at: At) -> int:
         return number_of(at, self._history, lambda name, version: self.datasets.get(name, version).at_commit)

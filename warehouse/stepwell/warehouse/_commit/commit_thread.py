@@ -37,8 +37,13 @@ class CommitThread:
         beat: float = BEAT,
         patience: float = PATIENCE,
         keep: timedelta = KEPT,
+        keep_raw: timedelta | None = None,
     ) -> None:
-        """`beat` and `patience` are the lease's; for `keep` old versions stay. Raises StoreError when the warehouse cannot be opened."""
+        """`beat` and `patience` are the lease's; for `keep` old versions stay, and for `keep_raw` raw calls.
+
+        Raises:
+            StoreError: the warehouse cannot be opened.
+        """
         self._warehouse = Warehouse.open(uri, storage_options=storage_options)
         objects = objects_at(self._warehouse.uri, self._warehouse.storage_options)
         self._lease = Lease(objects, owner, beat=beat, patience=patience)
@@ -46,7 +51,7 @@ class CommitThread:
         self._beat = beat
         self._poll = _STORE_POLL if is_object_store(uri) else _LOCAL_POLL
         self._wake, self._stop = threading.Event(), threading.Event()
-        self._maintaining = MaintainThread(uri, storage_options, lambda: self._lease.held, keep=keep)
+        self._maintaining = MaintainThread(uri, storage_options, lambda: self._lease.held, keep=keep, keep_raw=keep_raw)
         self._summing = SummaryThread(uri, storage_options, lambda: self._lease.held)
         self._thread = threading.Thread(target=self._run, name="committer", daemon=True)
 
@@ -57,8 +62,9 @@ class CommitThread:
         self._summing.start()
 
     def wake(self) -> None:
-        """Something was announced: look now."""
-        self._wake.set()
+        """Something was announced: look now, if committing is up to this process."""
+        if self._lease.held:
+            self._wake.set()
 
     def stop(self, timeout: float) -> None:
         """End after what is announced now, and let another process go on at once."""
@@ -68,6 +74,11 @@ class CommitThread:
             self._thread.join(timeout)
             self._maintaining.stop(timeout)
             self._summing.stop(timeout)
+
+    @property
+    def commits(self) -> bool:
+        """Whether this process has the lease."""
+        return self._lease.held
 
     def check(self) -> None:
         """Raises StoreError when it ended by itself: nothing is committed any more then, and the process is to start again."""
@@ -104,6 +115,6 @@ class CommitThread:
 
     def _turn(self) -> float:
         """One look; how long to wait for the next one."""
-        if not self._lease.hold():
+        if not (self._lease.held or self._lease.hold()):  # the committer keeps one that it has
             return self._beat
         return 0.0 if self._committer.run_once() else self._poll

@@ -32,12 +32,14 @@ class MaintainThread:
         held: Callable[[], bool],
         *,
         keep: timedelta = KEPT,
+        keep_raw: timedelta | None = None,
         look: float = LOOK,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Opens nothing yet. `clock` measures the time between one thing and the next."""
         self._uri, self._options = uri, storage_options
         self._held, self._keep, self._look, self._clock = held, keep, look, clock
+        self._keep_raw = keep_raw
         self._stop = threading.Event()
         self._cleaned = self._swept = -SWEEP
         self._maintainer: Maintainer | None = None
@@ -61,7 +63,14 @@ class MaintainThread:
         """
         if self._maintainer is None:
             warehouse = Warehouse.open(self._uri, storage_options=self._options)
-            self._maintainer = Maintainer(self._uri, warehouse.tables, self._options, keep=self._keep, stop=self._ended)
+            self._maintainer = Maintainer(
+                self._uri,
+                warehouse.tables,
+                self._options,
+                keep=self._keep,
+                keep_raw=self._keep_raw,
+                stop=self._ended,
+            )
         said = self._maintainer.nothing()
         now = self._clock()
         if now - self._swept >= SWEEP:

@@ -12,19 +12,20 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import orjson
 
 from stepwell.errors import StoreError
 from stepwell.warehouse._copy.ends import End, Gone, end_at, transfer
-from stepwell.warehouse._copy.source import TAGS, VERSIONS, Source, look, version_of
+from stepwell.warehouse._copy.source import TAGS, VERSIONS, Source, look, newest, version_of
 from stepwell.warehouse._store.lease import PATIENCE, sign_of_life
 from stepwell.warehouse._store.objects import objects_at
 from stepwell.warehouse._store.s3 import check_store, is_object_store
 from stepwell.warehouse._tables.schema import FORGOTTEN
 
 MARKER = "_copy.json"
-"""Says of a place that it is a copy, of what, and up to which version of each table."""
+"""Says of a place what `Said` tells."""
 
 _HINT = "latest_version_hint.json"
 """Where Lance may look first for the newest version: not copied, it then looks at all."""
@@ -45,6 +46,17 @@ class Copied:
     removed: int
     versions: Mapping[str, int]
     """By table, the newest version copied."""
+
+
+class Said(NamedTuple):
+    """What a destination says of itself."""
+
+    source: str
+    """Of what it is a copy."""
+    versions: Mapping[str, int]
+    """Up to which version of each table."""
+    pruned: int | None
+    """As of which version of `forgotten` it had nothing that the source did not have; None where that was never so."""
 
 
 class Copy:
@@ -90,20 +102,30 @@ class Copy:
         raise StoreError(f"{self._source_uri} changes faster than it can be copied: {_ATTEMPTS} attempts")
 
     def _copy(self) -> Copied:
+        # Before the rest: what goes while it is looked at is for the next copy.
+        forgotten = newest(self._source, f"{FORGOTTEN.name}.lance")
         tables = look(self._source, self._source_uri)
         there = {table.folder: self._target.sizes(table.folder) for table in tables}
         versions = {table.folder.removesuffix(".lance"): table.version for table in tables}
-        forgotten = self._refuse_another(tables, there)
-        marker = {"source": self._source_uri, "versions": versions, "at": time.time()}
-        self._target.write(MARKER, orjson.dumps(marker))
+        said = self._said()
+        self._refuse_another(said, tables, there)
+        pruned = None if said is None else said.pruned
+        self._say_what(versions, pruned)
         missing = [key for table in tables for key, size in table.files.items() if there[table.folder].get(key) != size]
         self._move(missing, {key: size for table in tables for key, size in table.files.items()})
         self._verify(tables)
         for table in tables:
             self._publish(table, there[table.folder])
-        removed = self._remove_others(tables) if self._prune or forgotten else 0
+        removed = 0
+        if self._prune or pruned != forgotten:  # until a copy has come through here: they may be interrupted
+            removed = self._remove_others(tables)
+            self._say_what(versions, forgotten)
         had = sum(len(table.files) for table in tables) - len(missing)
         return Copied(self._moved[0], self._moved[1], had, removed, versions)
+
+    def _say_what(self, versions: Mapping[str, int], pruned: int | None) -> None:
+        said = {"source": self._source_uri, "versions": versions, "pruned": pruned, "at": time.time()}
+        self._target.write(MARKER, orjson.dumps(said))
 
     def _move(self, keys: Iterable[str], sizes: Mapping[str, int]) -> None:
         wanted = list(keys)
@@ -158,38 +180,35 @@ class Copy:
         if sign_of_life(objects) not in (None, before):
             raise StoreError(f"an ingest writes to {self._target_uri}: stop it, or copy somewhere else")
 
-    def _refuse_another(self, tables: Iterable[Source], there: Mapping[str, Mapping[str, int]]) -> bool:
-        """Raises StoreError unless the destination is empty or an earlier state of the source. Whether something was forgotten since."""
+    def _refuse_another(
+        self, said: Said | None, tables: Iterable[Source], there: Mapping[str, Mapping[str, int]]
+    ) -> None:
+        """Raises StoreError unless the destination is empty or an earlier state of the source."""
         others = [name for name in self._target.tables() if there.get(name) or name not in there]
         if not others:
-            return False
-        said = self._said()
+            return
         if said is None:
             raise StoreError(f"{self._target_uri} holds a warehouse that is no copy: copy to an empty place")
-        of, noted = said
-        forgotten = False
         for table in tables:
             has = {number: key for key in there[table.folder] if (number := version_of(key)) is not None}
-            newest = max(has, default=0)
-            upto = min(noted.get(table.folder.removesuffix(".lance"), 0), table.version)
+            last = max(has, default=0)
+            upto = min(said.versions.get(table.folder.removesuffix(".lance"), 0), table.version)
             both = max(has.keys() & table.manifests.keys(), default=None)
-            other = of != self._source_uri if both is None else self._differ(table.manifests[both])
-            if newest > upto or (newest and other):
+            other = said.source != self._source_uri if both is None else self._differ(table.manifests[both])
+            if last > upto or (last and other):
                 raise StoreError(
                     f"{self._target_uri}/{table.folder} was written by somebody else since it was copied, or is a copy of another "
                     "warehouse: copy to an empty place"
                 )
-            forgotten |= table.folder == f"{FORGOTTEN.name}.lance" and 0 < newest < table.version
-        return forgotten
 
     def _differ(self, key: str) -> bool:
         return self._source.read(key) != self._target.read(key)
 
-    def _said(self) -> tuple[str, dict[str, int]] | None:
-        """Of what the destination is a copy, and up to which versions; None when it says nothing."""
+    def _said(self) -> Said | None:
+        """None when it says nothing."""
         try:
             said = orjson.loads(self._target.read(MARKER))
-            return str(said["source"]), dict(said["versions"])
+            return Said(str(said["source"]), dict(said["versions"]), said.get("pruned"))
         except Gone:
             return None
         except (ValueError, KeyError, TypeError) as error:

@@ -42,7 +42,7 @@ def look(end: End, uri: str) -> list[Source]:
 
 def _source(end: End, uri: str, folder: str) -> Source:
     # The manifests first: what they refer to was written before them, and is then sure to be among the rest.
-    manifests = {number: key for key in end.sizes(f"{folder}/{VERSIONS}") if (number := version_of(key)) is not None}
+    manifests = _manifests(end, folder)
     if not manifests:
         raise StoreError(f"{uri}/{folder} has no version")
     table = Source(folder, max(manifests), manifests=manifests)
@@ -53,6 +53,15 @@ def _source(end: End, uri: str, folder: str) -> Source:
         elif part != VERSIONS:
             table.files[key] = size
     return table
+
+
+def newest(end: End, folder: str) -> int:
+    """The newest version of a table; 0 where there is none. Raises StoreError when the store failed."""
+    return max(_manifests(end, folder), default=0)
+
+
+def _manifests(end: End, folder: str) -> dict[int, str]:
+    return {number: key for key in end.sizes(f"{folder}/{VERSIONS}") if (number := version_of(key)) is not None}
 
 
 def version_of(key: str) -> int | None:

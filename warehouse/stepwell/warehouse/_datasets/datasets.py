@@ -69,9 +69,11 @@ class Datasets:
 
         Raises:
             InvalidRecord: the name cannot be one, nothing is selected, or there is no such version.
+            StoreError: the store failed, or something was forgotten meanwhile.
             StepwellError: the condition is no valid SQL.
         """
         checked_name(name)
+        forgotten = self._forgotten()
         number = self._warehouse.version(at)
         query = partial(self._warehouse.query, at=number)
         used = f"({where}\n) AND superseded_by IS NULL"
@@ -91,7 +93,11 @@ class Datasets:
             "columns": readable(self._tables["steps"].dataset.schema.names),
         }
         frozen.write(self._tables["dataset_rows"], made.dataset_id, rows, peers)
-        return self._register(made, lineage)
+        registered = self._register(made, lineage)
+        if self._forgotten() != forgotten:  # whoever forgets may have looked for datasets before this one was there
+            self.delete(name, registered.version, force=True)
+            raise StoreError(f"something was forgotten while dataset {name} was made: create it again")
+        return registered
 
     def get(self, name: str, version: int | None = None) -> Dataset:
         """One version, the newest by default. Raises StoreError when there is none."""
@@ -168,16 +174,28 @@ class Datasets:
     def delete(self, name: str, version: int, *, force: bool = False) -> None:
         """Take a version out of the registry, and delete its rows and pins. The steps stay; its number is not given again.
 
+        Asked again, it finishes a deletion that was cut short.
+
         Raises:
-            StoreError: there is no such dataset, or it is pinned and `force` is False.
+            StoreError: there is no such dataset, or it is pinned and `force` is False; the store failed.
         """
-        dataset = self.get(name, version)
-        if dataset.pinned and not force:
+        left = self._registry.removed(name, version)
+        dataset = left or self.get(name, version)
+        if dataset.pinned and not (force or left):
             raise StoreError(f"dataset {dataset.label} is pinned: delete it by force, or not at all")
-        self._registry.remove(dataset)
-        frozen.remove(self._tables["dataset_rows"], dataset)
-        if dataset.pinned:
-            unpin(self._tables, dataset)
+        if not left:
+            self._registry.remove(dataset)
+        rows = frozen.remove(self._tables["dataset_rows"], dataset)
+        tags = dataset.pinned and unpin(self._tables, dataset)
+        if left and not (rows or tags):
+            self.get(name, version)  # it is gone, and so is all that it had
+
+    def _forgotten(self) -> int:
+        """Which version of the table of what was forgotten is the newest."""
+        table = self._tables["forgotten"]
+        table.refresh()
+        version: int = table.dataset.version
+        return version
 
     def _register(self, dataset: Dataset, lineage: Mapping[str, Any]) -> Dataset:
         """The registry row comes last: rows without one belong to no dataset, and pins are there before anybody relies on them."""

@@ -12,8 +12,10 @@ import pyarrow as pa
 from stepwell.errors import StoreError
 from stepwell.warehouse._datasets.registry import Dataset
 from stepwell.warehouse._encode.content import hashes_of
+from stepwell.warehouse._tables.again import again
 from stepwell.warehouse._tables.ledger import LedgerTable
 from stepwell.warehouse._tables.schema import DATASET_ROWS
+from stepwell.warehouse._tables.table import guarded
 
 RESOLVED = (
     *("prompt_id", "group_id", "split", "policy_version", "step_reward", "trajectory_reward"),
@@ -52,11 +54,17 @@ def peers_of(table: LedgerTable, dataset: Dataset) -> pa.Table:
     return _read(table, dataset, "step_id IS NULL", PEER_COLUMNS)
 
 
-def remove(table: LedgerTable, dataset: Dataset) -> None:
-    """Delete the rows of a dataset that is in the registry no more."""
+def remove(table: LedgerTable, dataset: Dataset) -> bool:
+    """Delete the rows of a dataset that is in the registry no more; whether there were any.
+
+    Raises:
+        StoreError: the store failed, or others changed the same rows every time.
+    """
     table.refresh()
-    table.dataset.delete(f"dataset_id = '{dataset.dataset_id}'")
-    table.refresh()
+    if not guarded(table.uri, table.dataset.count_rows, _of(dataset)):
+        return False
+    again(table, lambda: guarded(table.uri, table.dataset.delete, _of(dataset)))
+    return True
 
 
 def fingerprint(rows: pa.Table, peers: pa.Table) -> str:
@@ -82,9 +90,13 @@ def verify(dataset: Dataset, rows: pa.Table, steps: pa.Table) -> None:
         raise StoreError(f"dataset {dataset.label}: {what}, first {wrong[0]}")
 
 
+def _of(dataset: Dataset) -> str:
+    return f"dataset_id = '{dataset.dataset_id}'"
+
+
 def _read(table: LedgerTable, dataset: Dataset, condition: str, columns: Iterable[str]) -> pa.Table:
     table.refresh()
-    found = table.dataset.to_table(filter=f"dataset_id = '{dataset.dataset_id}' AND {condition}")
+    found = guarded(table.uri, table.dataset.to_table, filter=f"{_of(dataset)} AND {condition}")
     return found.sort_by("position").select(list(columns))
 
 

@@ -44,17 +44,19 @@ def pin(tables: Mapping[str, LedgerTable], dataset: Dataset) -> None:
             raise StoreError(f"cannot tag {table.uri} as {name}: {error}") from error
 
 
-def unpin(tables: Mapping[str, LedgerTable], dataset: Dataset) -> None:
-    """Remove the tags of a dataset, those that are there.
+def unpin(tables: Mapping[str, LedgerTable], dataset: Dataset) -> bool:
+    """Remove the tags of a dataset, those that are there; whether there were any.
 
     Raises:
         StoreError: the store failed.
     """
-    name = tag_of(dataset)
+    name, found = tag_of(dataset), False
     for table in (tables[name_] for name_ in PINNED):
         table.refresh()
         try:
             if name in table.dataset.tags.list():
                 table.dataset.tags.delete(name)
+                found = True
         except (OSError, RuntimeError, ValueError) as error:
             raise StoreError(f"cannot remove the tag {name} of {table.uri}: {error}") from error
+    return found

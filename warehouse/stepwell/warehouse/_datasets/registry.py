@@ -11,8 +11,10 @@ import orjson
 import pyarrow as pa
 
 from stepwell.errors import InvalidRecord, StoreError
+from stepwell.warehouse._tables.again import again
 from stepwell.warehouse._tables.ledger import LedgerTable
 from stepwell.warehouse._tables.schema import DATASETS
+from stepwell.warehouse._tables.table import guarded
 
 _LONGEST = 200
 
@@ -115,13 +117,26 @@ class Registry:
         return made[-1]
 
     def remove(self, dataset: Dataset) -> None:
-        """Take a version out of the registry. What is left of its row keeps the number from being given again."""
-        self._table.refresh()
+        """Take a version out of the registry. What is left of its row keeps the number from being given again.
+
+        Raises:
+            StoreError: the store failed, or others changed the registry every time.
+        """
+        table = self._table
         nothing: dict[str, str] = dict.fromkeys(("fingerprint", "filter", "note", "lineage"), "CAST(NULL AS STRING)")
-        self._table.dataset.update(nothing, where=f"dataset_id = '{dataset.dataset_id}'")
-        self._table.refresh()
+        where = f"dataset_id = '{dataset.dataset_id}'"
+        again(table, lambda: guarded(table.uri, table.dataset.update, nothing, where=where))
+
+    def removed(self, name: str, version: int) -> Dataset | None:
+        """What is left of a version that `remove` took out, with an empty fingerprint; None where there is no such one."""
+        left = [field.name for field in fields(Dataset) if field.name not in ("fingerprint", "filter", "note")]
+        for row in self._rows(left, "fingerprint IS NULL AND ledger IS NULL"):
+            if (row["name"], row["version"]) == (name, version):
+                return Dataset(**{**row, "pinned": bool(row["pinned"])}, fingerprint="", filter="", note=None)
+        return None
 
     def _rows(self, columns: Sequence[str], condition: str) -> Sequence[dict[str, Any]]:
         self._table.refresh()
-        rows: Sequence[dict[str, Any]] = self._table.dataset.to_table(columns=[*columns], filter=condition).to_pylist()
+        found = guarded(self._table.uri, self._table.dataset.to_table, columns=[*columns], filter=condition)
+        rows: Sequence[dict[str, Any]] = found.to_pylist()
         return rows

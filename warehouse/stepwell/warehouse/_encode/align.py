@@ -69,6 +69,8 @@ def ops_of(runs: Sequence[Run], length: int) -> Ops:
     """The runs of a sequence of `length` as they are stored."""
     if not runs:
         return ()
+    if len(runs) == 1 and runs[0][0] == 0:  # as nearly always: it goes on from the base
+        return (runs[0][1], runs[0][2], length - runs[0][2])
     ops = [0, 0, runs[0][0]] if runs[0][0] else []
     ends = [at for at, _, _ in runs[1:]] + [length]
     for (at, source, count), end in zip(runs, ends, strict=True):
@@ -78,11 +80,15 @@ def ops_of(runs: Sequence[Run], length: int) -> Ops:
 
 def own_of(sequence: Ids, ops: Ops) -> Ids:
     """What of the sequence is not copied."""
+    if not ops:
+        return sequence
+    if len(ops) == 3:
+        return sequence[ops[1] :]
     pieces, at = [], 0
     for copied, own in zip(ops[1::3], ops[2::3], strict=True):
         at += copied + own
         pieces.append(sequence[at - own : at])
-    return np.concatenate(pieces) if len(pieces) > 1 else pieces[0] if pieces else sequence
+    return np.concatenate(pieces)
 
 
 class _Blocks:

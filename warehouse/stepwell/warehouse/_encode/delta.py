@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from stepwell.warehouse._encode.align import RUN, Ids, Ops, aligned, common_prefix, ops_of, own_of
 from stepwell.warehouse._encode.align_texts import aligned_texts, common_beginning
+from stepwell.warehouse._encode.content import Hashed, hashed
 from stepwell.warehouse._parse.draft import Draft
 
 MAX_DEPTH = 1024
@@ -20,7 +21,7 @@ _LITTLE = 4 * RUN
 """So few ids behind the common beginning are not worth looking up anywhere else."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # one per step is made, and frozen it would take three times as long
 class Base:
     """What a later step can be a difference to."""
 
@@ -33,9 +34,11 @@ class Base:
     """How many of the tokens are its prompt."""
     key: str | None = None
     """The key of its conversation."""
+    hashed: Hashed | None = None
+    """Its prompt, to go on from; None where it was read from the warehouse."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # one per step is made, and frozen it would take three times as long
 class Delta:
     """How a step is stored; `base_id` is None for a key frame, which stands alone."""
 
@@ -71,10 +74,38 @@ def encode(draft: Draft, bases: Iterable[Base], parent_id: str | None = None) ->
     return min((_difference(draft, base) for base in tried.values()), key=lambda delta: delta.cost)
 
 
-def as_base(draft: Draft, delta: Delta, conversation: tuple[bytes, ...]) -> Base:
-    """The step of `draft` as something later steps can refer to. `conversation` is the draft's."""
+def as_base(draft: Draft, delta: Delta, base: Base | None) -> Base:
+    """The step of `draft` as something later steps can refer to. `base`: the one of `delta`."""
     step_id, key = draft.step.step_id, draft.conversation_key
-    return Base(step_id, delta.depth, draft.tokens, conversation, draft.tools, draft.prompt_length, key)
+    conversation = _held_once(draft.conversation, delta.messages_ops, base)
+    tools = (
+        draft.tools if base is None or delta.tools is not None else base.tools
+    )  # one object for all that have the same
+    prompt = _hashed(draft, delta, base)
+    return Base(step_id, delta.depth, draft.tokens, conversation, tools, draft.prompt_length, key, prompt)
+
+
+def _held_once(conversation: tuple[bytes, ...], ops: Ops, base: Base | None) -> tuple[bytes, ...]:
+    """What a step shares with its base is the same objects in memory, too."""
+    if base is None or not ops:
+        return conversation
+    before = base.conversation
+    if len(ops) == 3:  # as nearly always: the beginning, then what is new
+        return (*before[ops[0] : ops[0] + ops[1]], *conversation[ops[1] :])
+    said = list[bytes]()
+    for source, copied, own in zip(ops[0::3], ops[1::3], ops[2::3], strict=True):
+        said += before[source : source + copied]
+        said += conversation[len(said) : len(said) + own]
+    return (*said, *conversation[len(said) :])
+
+
+def _hashed(draft: Draft, delta: Delta, base: Base | None) -> Hashed:
+    """The draft's prompt, hashed from where it goes on from the one of its base."""
+    ids = None if draft.tokens is None else draft.tokens[: draft.prompt_length]
+    if base is None or base.hashed is None:
+        return hashed(ids, draft.messages)
+    same_ids, same_messages = (ops[1] if ops[:1] == (0,) else 0 for ops in (delta.prompt_ops, delta.messages_ops))
+    return hashed(ids, draft.messages, base.hashed, same_ids, same_messages)
 
 
 def _begins_most(draft: Draft, usable: list[Base]) -> tuple[Base | None, int | None, bool]:

@@ -9,7 +9,7 @@ from stepwell.warehouse._encode.payloads import Payload, outsourced, outsourced_
 from stepwell.warehouse._parse.draft import Draft
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # one per step is made, and frozen it would take three times as long
 class Texts:
     """Columns of `steps`, JSON each, and what they refer to."""
 

@@ -2,34 +2,37 @@
 
 Beside a running ingest. First the tombstones, so that nothing of it comes in any more; then whatever was announced before they were known
 is committed or refused; then the rows go, and their bytes. Spools come last: their producers drop what is committed, and make their files
-anew when they are asked to.
+anew when they are asked to. A run that was interrupted anywhere is finished by the next one, whatever that one is asked for.
 """
 
 from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial, reduce
 from pathlib import Path
 
 from stepwell.errors import CommitConflict, DeliveryError, InvalidRecord
 from stepwell.spool import ProcessLock, marks
 from stepwell.warehouse._commit.committer import Committer
 from stepwell.warehouse._datasets.forgotten import mark
-from stepwell.warehouse._forget import tables as purging
+from stepwell.warehouse._forget.begun import Begun
+from stepwell.warehouse._forget.litter import Litter
 from stepwell.warehouse._forget.plan import Plan, plan
+from stepwell.warehouse._forget.purge import purge
 from stepwell.warehouse._forget.report import Forgotten, told
 from stepwell.warehouse._forget.spools import purge_spools
+from stepwell.warehouse._forget.tables import Purged, fence
 from stepwell.warehouse._ingest.ingest import Ingest
 from stepwell.warehouse._ingest.tombstones import bury
 from stepwell.warehouse._redact.rules import RedactConfig, Redactor
-from stepwell.warehouse._store.flush import Inbox
+from stepwell.warehouse._store.flush import Flush, Inbox
 from stepwell.warehouse._store.lease import Lease
 from stepwell.warehouse._store.objects import objects_at
-from stepwell.warehouse._tables.schema import FACTS, FORGOTTEN, GROUPS, TRAJECTORIES
+from stepwell.warehouse._tables.schema import FACTS, FORGOTTEN
 from stepwell.warehouse._tables.table import guarded
-from stepwell.warehouse._upkeep.summaries import clear
 from stepwell.warehouse._warehouse import Warehouse
 
 _POLL = 0.1
@@ -57,6 +60,7 @@ class Forget:
         self._redactor = Redactor(redact)
         self._objects = objects_at(warehouse.uri, warehouse.storage_options)
         self._inbox = Inbox(self._objects)
+        self._begun = Begun(self._objects)
         self._ingest: Ingest | None = None
 
     def run(
@@ -69,7 +73,7 @@ class Forget:
         """Forget these trajectories, and the steps that `where` selects: a condition over the view `steps`.
 
         `confirm` gets what would be forgotten, and says whether to go on; None is returned when it says no. What was accepted before and
-        is still in the spools is taken in first, so that it is found.
+        is still in the spools is taken in first, so that it is found. What an earlier run was interrupted in is forgotten, too.
 
         Raises:
             InvalidRecord: neither is given.
@@ -80,26 +84,29 @@ class Forget:
         if not trajectories and where is None:
             raise InvalidRecord("where", "name trajectories, or give a condition")
         with self._taken_in():
-            steps: list[str] = []
-            if where is not None:
-                found = self._warehouse.query(f"SELECT step_id FROM steps WHERE ({where}\n)")
-                steps = found["step_id"].to_pylist()
-            made = self._planned(trajectories, steps)
-            if not confirm(told(made, self._labels(made))):
+            asked = Plan(steps=self._selected(where), trajectories=set(trajectories))
+            begun = self._begun.read()
+            found = self._planned(reduce(Plan.__or__, begun.values(), asked))
+            if not confirm(told(found, self._labels(found), resumed=len(begun))):
                 return None
-            number = self._bury(made)
-            self._settle(number)
-            # What came in since the first look is of the same trajectories: it goes as well.
-            made = self._planned([*made.trajectories], [*made.steps])
-            self._bury(made)
-            labels = mark(self._warehouse.tables["datasets"], made.datasets, made.trajectories | made.steps)
-            said = guarded(self._warehouse.uri, self._purge, made)
-            pending = purge_spools(self._data / "spool", self._warehouse.marks(), self._patience) if self._data else []
-        return told(made, labels, said, pending)
+            resumed, said, done = len(begun), Purged(), Plan()
+            if not any(asked.known() <= one.known() for one in begun.values()):
+                begun[uuid.uuid4().hex] = asked
+            for run, known in begun.items():
+                done |= self._carry_out(run, known, said)
+            pending = purge_spools(self._spools, self._warehouse.marks(), self._patience) if self._data else []
+            for run in begun:
+                self._begun.finish(run)
+        return told(done, self._labels(done), said, pending, resumed=resumed)
 
-    def _planned(self, trajectories: Sequence[str], steps: Sequence[str]) -> Plan:
+    def _selected(self, where: str | None) -> set[str]:
+        if where is None:
+            return set()
+        return set(self._warehouse.query(f"SELECT step_id FROM steps WHERE ({where}\n)")["step_id"].to_pylist())
+
+    def _planned(self, known: Plan) -> Plan:
         tables, payloads = self._warehouse.tables, self._warehouse.payloads
-        return guarded(self._warehouse.uri, plan, tables, payloads, trajectories=trajectories, steps=steps)
+        return guarded(self._warehouse.uri, plan, tables, payloads, known)
 
     def _labels(self, made: Plan) -> list[str]:
         return [one.label for one in self._warehouse.datasets.list() if one.dataset_id in made.datasets]
@@ -113,7 +120,7 @@ class Forget:
         lock = ProcessLock(self._data / "ingest.lock")
         if not lock.acquire():
             accepted = marks(self._spools)  # once: producers go on
-            self._wait(lambda: self._warehouse.wait_for(accepted, 0.0), "the running ingest")
+            self._wait(lambda: self._missing(accepted), "the running ingest")
             yield
             return
         try:
@@ -125,6 +132,11 @@ class Forget:
                 self._ingest.close()
             lock.release()
 
+    def _missing(self, accepted: Mapping[str, int]) -> Mapping[str, int]:
+        """By producer that is not committed as far as this, how far it is."""
+        marks = self._warehouse.marks()
+        return {name: marks.get(name, 0) for name, upto in accepted.items() if marks.get(name, 0) < upto}
+
     @property
     def _spools(self) -> Path:
         assert self._data is not None
@@ -133,69 +145,62 @@ class Forget:
     def _drained(self) -> object:
         assert self._ingest is not None
         count = self._ingest.run_once()
-        return count or not self._ingest.settle()
+        return self._warehouse.marks() if count or not self._ingest.settle() else None
+
+    def _carry_out(self, run: str, known: Plan, said: Purged) -> Plan:
+        """All of one run, from wherever it was interrupted."""
+        warehouse, made = self._warehouse, self._planned(known)
+        litter = Litter(warehouse.tables, self._objects, warehouse.storage_options)
+        while True:
+            self._begun.write(run, made)
+            litter.look()
+            litter.add(self._settle(self._bury(made)))
+            before, made = made, self._planned(made)
+            if made.known() <= before.known():
+                break  # else more came in between the plan and the tombstones
+        mark(warehouse.tables["datasets"], made.datasets, made.trajectories | made.steps, run)
+        guarded(warehouse.uri, purge, warehouse, made, litter, said, partial(self._begun.write, run))
+        fence(warehouse.tables[FORGOTTEN.name])  # by which a copy knows that something went
+        return made
 
     def _bury(self, made: Plan) -> int:
         number = bury(self._warehouse.tables[FORGOTTEN.name], made.ids())
         for spec in FACTS:
-            purging.fence(self._warehouse.tables[spec.name])
+            fence(self._warehouse.tables[spec.name])
         return number
 
-    def _settle(self, number: int) -> None:
-        """What was announced by writers that did not know of it is committed, or refused. By us, where nobody else does it."""
+    def _settle(self, number: int) -> Collection[Flush]:
+        """What was announced by writers that did not know of it, all committed by now or refused: by us, where nobody else does it."""
         lease = Lease(self._objects, f"forget-{uuid.uuid4().hex}")
         committer = Committer(self._warehouse, self._inbox, lease.hold)
+        seen: dict[str, Flush] = {}
 
         def waiting() -> object:
             if self._ingest is not None:
                 self._ingest.run_once()
-            old = [
-                flush for flush in self._inbox.read(self._inbox.keys()) if flush.checked.get(FORGOTTEN.name, 0) < number
-            ]
+            there = self._inbox.read(self._inbox.keys())
+            old = {flush.key: flush for flush in there if flush.checked.get(FORGOTTEN.name, 0) < number}
+            seen.update(old)
             if old and lease.hold():
                 committer.run_once()
-            return old
+            return sorted(old)
 
         try:
             self._wait(waiting, "whoever commits for the warehouse")
         finally:
             lease.release()
+        return seen.values()
 
-    def _purge(self, made: Plan) -> purging.Purged:
-        said, tables = purging.Purged(), self._warehouse.tables
-        for rows in made.rebased:
-            purging.replace(tables["steps"], rows)
-        going = purging.rows_that_go(made)
-        for name, ids in going.items():
-            said.rows[name] = purging.delete(tables[name], ids)
-        clear(tables)
-        going |= {TRAJECTORIES.name: {"trajectory_id": made.trajectories | made.partly}, GROUPS.name: {}}
-        options = self._warehouse.storage_options
-        for name, ids in going.items():
-            purging.scrub(tables[name], ids, said)
-            # What was never committed is known by what it is about.
-            about = ids | {"target_id": made.steps | made.trajectories | made.responses}
-            made.payloads |= set(purging.sweep_litter(tables[name], about, self._objects, options, said))
-        purging.scrub(tables["datasets"], {}, said)
-        self._purge_payloads(made, said)
-        return said
-
-    def _purge_payloads(self, made: Plan, said: purging.Purged) -> None:
-        table, steps = self._warehouse.tables["payloads"], self._warehouse.tables["steps"]
-        kept: set[str] = set()
-        for batch in steps.dataset.to_batches(columns=["payload_ids"], filter="payload_ids IS NOT NULL"):
-            kept |= {id_ for ids in batch["payload_ids"].to_pylist() for id_ in ids}
-        ids: purging.Ids = {"payload_id": made.payloads - kept}
-        said.rows["payloads"] = purging.delete(table, ids)
-        purging.scrub(table, ids, said)
-        purging.sweep_litter(table, ids, self._objects, self._warehouse.storage_options, said)
-
-    def _wait(self, busy: Callable[[], object], who: str) -> None:
-        deadline, trouble = time.monotonic() + self._patience, ""
+    def _wait(self, left: Callable[[], object], who: str) -> None:
+        """Until `left` says that nothing is left, or the same for too long."""
+        deadline, trouble, before = time.monotonic() + self._patience, "", None
         while True:
             try:
-                if not busy():
+                now = left()
+                if not now:
                     return
+                if now != before:
+                    deadline, before = time.monotonic() + self._patience, now
             except CommitConflict as error:
                 trouble = f": {error}"
             if time.monotonic() >= deadline:

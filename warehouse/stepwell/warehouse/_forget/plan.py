@@ -27,6 +27,9 @@ _INSTRUCTIONS = ("system", "developer")
 
 _LINKS = ["step_id", "trajectory_id", "response_id", "payload_ids"]
 
+SETS = ("steps", "trajectories", "responses", "exchanges", "events", "payloads", "partly")
+"""What a plan goes on from, when it is made again."""
+
 
 @dataclass(slots=True)
 class Plan:
@@ -50,6 +53,8 @@ class Plan:
     """By trajectory, the steps that stay and whose prompts or answers repeat what goes."""
     datasets: dict[str, tuple[int, int]] = field(default_factory=dict)
     """By the id of a dataset, how many of its steps, and of the other trajectories of its groups, go."""
+    brought: dict[str, pa.Table] = field(default_factory=dict)
+    """By id, rows of payloads that the new rows refer to and that are not there."""
 
     def ids(self) -> dict[Kind, Collection[str]]:
         """What must not come in again."""
@@ -61,29 +66,45 @@ class Plan:
             "event": self.events,
         }
 
+    def known(self) -> set[tuple[str, str]]:
+        """The same as pairs."""
+        return {(kind, id_) for kind, some in self.ids().items() for id_ in some}
 
-def plan(
-    tables: Mapping[str, LedgerTable],
-    payloads: Lookup,
-    *,
-    trajectories: Sequence[str] = (),
-    steps: Sequence[str] = (),
-) -> Plan:
-    """Everything that goes with these trajectories and these steps, visible or not yet.
+    def sets(self) -> dict[str, Any]:
+        """Everything that is known by ids, by name."""
+        return {name: set(getattr(self, name)) for name in SETS}
+
+    def __or__(self, other: Plan) -> Plan:
+        """Both."""
+        theirs = other.sets()
+        both: dict[str, Any] = {name: ids | theirs[name] for name, ids in self.sets().items()}
+        return Plan(
+            **both,
+            datasets=self.datasets | other.datasets,
+            rebased=[*self.rebased, *other.rebased],
+            unreadable=self.unreadable | other.unreadable,
+            quoted=self.quoted | other.quoted,
+        )
+
+
+def plan(tables: Mapping[str, LedgerTable], payloads: Lookup, known: Plan) -> Plan:
+    """Everything that goes with what is `known` to go, visible or not yet.
 
     Raises:
-        StoreError: the store failed.
+        StoreError: the store failed, or a step could not be stored anew without what goes.
     """
     for table in tables.values():
         table.refresh()
-    made = Plan(steps=set(steps), trajectories=set(trajectories))
+    made = Plan(**known.sets(), datasets=dict(known.datasets))
     _add_steps(tables["steps"], made)
     _add_events(tables["events"], made)
     _add_exchanges(tables["exchanges"], made)
     _add_datasets(tables["dataset_rows"], made)
     for some in _portions(sorted(made.partly)):
         stored = matching(tables["steps"].dataset, "trajectory_id", some, STEPS.schema.names)
-        made.rebased.append(rebased(stored, made.steps, payloads, made.unreadable))
+        rows, brought = rebased(stored, made.steps, payloads, made.unreadable)
+        made.rebased.append(rows)
+        made.brought |= brought
     _add_quotes(tables["steps"], made)
     return made
 
@@ -91,7 +112,7 @@ def plan(
 def _add_steps(table: LedgerTable, made: Plan) -> None:
     found = [matching(table.dataset, "trajectory_id", sorted(made.trajectories), _LINKS)]
     chosen = matching(table.dataset, "step_id", sorted(made.steps), _LINKS)
-    homes = set(chosen["trajectory_id"].to_pylist()) - made.trajectories
+    homes = (set(chosen["trajectory_id"].to_pylist()) | made.partly) - made.trajectories
     found.append(chosen)
     for some in _portions(sorted(homes)):
         rows = matching(table.dataset, "trajectory_id", some, ["step_id", "trajectory_id"]).to_pylist()
@@ -124,12 +145,14 @@ def _add_exchanges(table: LedgerTable, made: Plan) -> None:
 
 
 def _add_datasets(table: LedgerTable, made: Plan) -> None:
+    found: dict[str, tuple[int, int]] = {}
     for row in _scan(table, ["dataset_id", "step_id", "trajectory_id"]):
-        steps, peers = made.datasets.get(row["dataset_id"], (0, 0))
+        steps, peers = found.get(row["dataset_id"], (0, 0))
         if row["step_id"] in made.steps:
-            made.datasets[row["dataset_id"]] = (steps + 1, peers)
+            found[row["dataset_id"]] = (steps + 1, peers)
         elif row["step_id"] is None and row["trajectory_id"] in made.trajectories:
-            made.datasets[row["dataset_id"]] = (steps, peers + 1)
+            found[row["dataset_id"]] = (steps, peers + 1)
+    made.datasets |= found
 
 
 def _add_quotes(table: LedgerTable, made: Plan) -> None:

@@ -28,9 +28,18 @@ class Forgotten:
     unreadable_files: list[str] = field(default_factory=list)
     spools_pending: list[str] = field(default_factory=list)
     """Spools whose producer has not made its file anew yet: it does so once all of it is committed."""
+    resumed: int = 0
+    """How many runs that were interrupted are part of it."""
 
 
-def told(made: Plan, datasets: Sequence[str], done: Purged | None = None, pending: Sequence[str] = ()) -> Forgotten:
+def told(
+    made: Plan,
+    datasets: Sequence[str],
+    done: Purged | None = None,
+    pending: Sequence[str] = (),
+    *,
+    resumed: int = 0,
+) -> Forgotten:
     """What a plan comes to, and what was done of it so far. `datasets`: the labels of those that it touches."""
     done = done or Purged()
     return Forgotten(
@@ -48,4 +57,5 @@ def told(made: Plan, datasets: Sequence[str], done: Purged | None = None, pendin
         litter=done.litter,
         unreadable_files=done.unreadable,
         spools_pending=list(pending),
+        resumed=resumed,
     )

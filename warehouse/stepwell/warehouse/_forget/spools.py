@@ -36,6 +36,8 @@ def purge_spools(folder: Path, marks: Mapping[str, int], patience: float) -> lis
 
 
 def _done(path: Path, marks: Mapping[str, int]) -> bool:
+    if not path.exists():  # of a dead producer, removed since
+        return True
     try:
         with SpoolReader(path) as reader:
             alive, producer = reader.alive(), reader.producer

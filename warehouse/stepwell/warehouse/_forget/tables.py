@@ -1,33 +1,30 @@
-"""Rows out of the tables, and their bytes out of the store: files, old versions, tags, indices, and what failed flushes left."""
+"""Rows out of the tables, and their bytes out of the tables' versions: files, tags, indices."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import lance
 import pyarrow as pa
-from lance.file import LanceFileReader
+import pyarrow.compute as pc
 from lance.optimize import Compaction
 
-from stepwell.errors import CommitConflict, StoreError
 from stepwell.warehouse._forget.plan import Plan
-from stepwell.warehouse._store.objects import Objects
+from stepwell.warehouse._tables.again import again
 from stepwell.warehouse._tables.ledger import LedgerTable
+from stepwell.warehouse._tables.schema import GROUPS, TRAJECTORIES
 from stepwell.warehouse._tables.table import guarded
-from stepwell.warehouse._upkeep.compact import is_conflict
 from stepwell.warehouse._upkeep.indices import INDICES, make
 
-_log = logging.getLogger(__name__)
-
-_ATTEMPTS = 20
 _LISTED = 500
 """Ids in one condition."""
 
-Ids = dict[str, Collection[str]]
+Ids = dict[str, AbstractSet[str]]
 """By column, the values of rows that go: one of them is enough."""
 
 
@@ -46,6 +43,10 @@ class Purged:
     unreadable: list[str] = field(default_factory=list)
     """Files of no version of which nobody can say: clean-up takes them after a week."""
 
+    def count(self, table: str, rows: int) -> None:
+        """So many more."""
+        self.rows[table] = self.rows.get(table, 0) + rows
+
 
 def fence(table: LedgerTable) -> None:
     """A commit that was begun before this cannot land after it.
@@ -53,7 +54,7 @@ def fence(table: LedgerTable) -> None:
     Raises:
         StoreError: the store failed, or others came first every time.
     """
-    _persistent(table, lambda: table.commit([], {}))
+    again(table, partial(table.commit, [], {}))
 
 
 def rows_that_go(made: Plan) -> dict[str, Ids]:
@@ -66,6 +67,12 @@ def rows_that_go(made: Plan) -> dict[str, Ids]:
     }
 
 
+def naming_it(made: Plan) -> dict[str, Ids]:
+    """The same, and which rows of summaries were made of some of them: those that were cleared name them in older versions."""
+    summaries: dict[str, Ids] = {TRAJECTORIES.name: {"trajectory_id": made.trajectories | made.partly}, GROUPS.name: {}}
+    return rows_that_go(made) | summaries
+
+
 def delete(table: LedgerTable, ids: Ids) -> int:
     """Delete these rows; how many."""
     count = 0
@@ -74,8 +81,12 @@ def delete(table: LedgerTable, ids: Ids) -> int:
         there = table.dataset.count_rows(filter=condition)
         count += there
         if there:
-            _persistent(table, lambda wanted=condition: guarded(table.uri, table.dataset.delete, wanted))  # type: ignore[misc]
+            again(table, partial(_delete, table, condition))
     return count
+
+
+def _delete(table: LedgerTable, condition: str) -> None:
+    guarded(table.uri, table.dataset.delete, condition)
 
 
 def replace(table: LedgerTable, rows: pa.Table) -> None:
@@ -86,7 +97,17 @@ def replace(table: LedgerTable, rows: pa.Table) -> None:
         guarded(table.uri, builder.execute, rows)
 
     if rows.num_rows:
-        _persistent(table, merge)
+        again(table, merge)
+
+
+def payloads_of(table: LedgerTable, made: Plan) -> list[dict[str, Any]]:
+    """The rows, without their data, of the payloads that the plan names."""
+    table.refresh()
+    columns = ["payload_id", "producer", "sequence"]
+    rows = table.dataset.to_table(columns, "ledger IS NULL", with_row_id=True)
+    wanted = pc.SetLookupOptions(value_set=pa.array(sorted(made.payloads), pa.string()))
+    found: list[dict[str, Any]] = rows.filter(pc.call_function("is_in", [rows["payload_id"]], wanted)).to_pylist()
+    return found
 
 
 def scrub(table: LedgerTable, ids: Ids, said: Purged) -> None:
@@ -98,57 +119,12 @@ def scrub(table: LedgerTable, ids: Ids, said: Purged) -> None:
         StoreError: the store failed.
     """
     _untag(table, ids, said)
-    _persistent(table, lambda: guarded(table.uri, _rewrite, table.dataset))
+    again(table, lambda: guarded(table.uri, _rewrite, table.dataset))
     _index_anew(table, said)
     fence(table)  # the newest version's own transaction must not be the one that names what was deleted
     clean = table.dataset.cleanup_old_versions
     guarded(table.uri, clean, older_than=timedelta(0), error_if_tagged_old_versions=False)
     table.refresh()
-
-
-def sweep_litter(
-    table: LedgerTable, ids: Ids, objects: Objects, options: Mapping[str, str], said: Purged
-) -> Collection[str]:
-    """Remove data files of no version that have some of these rows; the payloads those rows referred to.
-
-    A flush that was refused has left them, or one that nobody announced.
-    """
-    table.refresh()
-    used = _files(table.dataset)
-    for version in table.dataset.tags.list().values():
-        used |= _files(table.dataset.checkout_version(version["version"]))
-    folder, payloads = f"{table.spec.name}.lance/data", set[str]()
-    for key, _ in objects.listed(folder):
-        name = key.removeprefix(f"{folder}/")
-        if name in used:
-            continue
-        try:
-            rows = _rows_of(f"{table.uri}/data/{name}", options)
-        except (OSError, ValueError, RuntimeError) as error:
-            _log.warning("%s/%s is of no version, and cannot be read: %s", table.uri, name, error)
-            said.unreadable.append(key)
-            continue
-        found = [row for row in rows if any(row.get(column) in values for column, values in ids.items())]
-        if found:
-            objects.delete([key])
-            said.litter.append(key)
-            payloads |= {id_ for row in found for id_ in row.get("payload_ids") or ()}
-    return payloads
-
-
-def _files(dataset: lance.LanceDataset) -> set[str]:
-    return {file.path for fragment in dataset.get_fragments() for file in fragment.metadata.files}
-
-
-_NAMING = ("step_id", "trajectory_id", "event_id", "target_id", "exchange_id", "payload_id", "payload_ids")
-
-
-def _rows_of(path: str, options: Mapping[str, str]) -> list[dict[str, Any]]:
-    reader = LanceFileReader(path, storage_options=dict(options))
-    names = [name for name in reader.metadata().schema.names if name in _NAMING]
-    reader = LanceFileReader(path, storage_options=dict(options), columns=names)
-    rows: list[dict[str, Any]] = reader.read_all().to_table().to_pylist()
-    return rows
 
 
 def _untag(table: LedgerTable, ids: Ids, said: Purged) -> None:
@@ -195,24 +171,7 @@ def _index_anew(table: LedgerTable, said: Purged) -> None:
             if known:
                 guarded(table.uri, make, table.dataset, table.spec.name, column, None)
 
-        _persistent(table, anew)
-
-
-def _persistent(table: LedgerTable, call: Callable[[], object]) -> None:
-    """Again and again while others change the same files."""
-    for _ in range(_ATTEMPTS):
-        table.refresh()
-        try:
-            call()
-        except CommitConflict:
-            continue
-        except StoreError as error:
-            if not is_conflict(error):
-                raise
-        else:
-            table.refresh()
-            return
-    raise StoreError(f"could not change {table.uri}: others changed it at each of {_ATTEMPTS} attempts")
+        again(table, anew)
 
 
 def _conditions(ids: Ids) -> Iterator[str]:

@@ -20,7 +20,10 @@ from stepwell.warehouse._commit.halfway import ends_beyond, table_marks
 from stepwell.warehouse._ingest.garbage import seldom_collected
 from stepwell.warehouse._ingest.intake import Intake, Taken
 from stepwell.warehouse._ingest.journal import Journal, Planned
+from stepwell.warehouse._ingest.progress import Progress
+from stepwell.warehouse._ingest.retiring import Retiring
 from stepwell.warehouse._ingest.round import Rounds
+from stepwell.warehouse._parse.raw import Raw
 from stepwell.warehouse._redact.rules import Redactor
 from stepwell.warehouse._store.durable import Durable
 from stepwell.warehouse._store.flush import Flush, Inbox, held
@@ -35,6 +38,8 @@ _log = logging.getLogger(__name__)
 MAX_OUTSTANDING = 8
 """Flushes that are announced and not committed; beyond that the spools keep what comes."""
 _NOT_FITTING = "others committed some of its records, or the warehouse is not the one that it was planned for"
+_LONG, _SELDOM = 0.01, 20
+"""Telling producers what they may drop that takes more than so many seconds takes at most one part in so many of the time."""
 _MISSED_AFTER = 5.0
 """Seconds after which an announcement that is not committed is looked for: it may have been refused."""
 
@@ -42,8 +47,10 @@ _MISSED_AFTER = 5.0
 class Ingest:
     """Moves records from a folder of spools into a warehouse. One per folder at a time; one thread."""
 
-    def __init__(self, warehouse: Warehouse, folder: Path, redactor: Redactor | None = None) -> None:
-        """Go on where the journal of the folder says that this ingest came to.
+    def __init__(
+        self, warehouse: Warehouse, folder: Path, redactor: Redactor | None = None, raw: Raw | None = None
+    ) -> None:
+        """Go on where the journal of the folder says that this ingest came to. `raw`: which calls are kept as they were.
 
         Raises:
             StoreError: the store cannot be read.
@@ -51,7 +58,7 @@ class Ingest:
         objects = objects_at(warehouse.uri, warehouse.storage_options)
         self._warehouse = warehouse
         self._folder = folder
-        self._intake = Intake(folder, redactor or Redactor())
+        self._intake = Intake(folder, redactor or Redactor(), raw)
         self._rounds = Rounds(warehouse)
         self._journal = Journal(folder, warehouse.uri)
         self._inbox = Inbox(objects)
@@ -64,9 +71,16 @@ class Ingest:
         """Memory is not what the tables together with what is outstanding would give."""
         self._committed: Marks = warehouse.marks()
         self._durable = Durable(warehouse.uri)
+        self._told: Marks = {}
+        """What is committed and, as far as this process sees to it, on a disk."""
+        self._tells_from = 0.0
+        self._retiring = Retiring(folder)
         self._ends: dict[str, list[int]] = {}
         """Records that no flush may reach across (see `ends_beyond`)."""
         self._looked = time.monotonic()
+        self.progress = Progress()
+        for planned in self._journal.outstanding:
+            self.progress.begin(planned.number)
 
     def run_once(self) -> int:
         """A flush, committed if this process may commit; how many records it took from the spools.
@@ -87,6 +101,8 @@ class Ingest:
         Raises:
             StoreError: the store failed; another process takes over a few seconds later.
         """
+        self._tells_from = 0.0
+        self._tell()
         self._lease.release()
 
     def _committed_all(self) -> bool:
@@ -96,6 +112,7 @@ class Ingest:
                 pass
         return self.settle()
 
+    @seldom_collected()  # until all that it made is dropped: what is looked at before is looked at in vain
     def flush(self) -> int:
         """Announce what is new in the spools, or again what was not announced; how many records that is.
 
@@ -115,12 +132,13 @@ class Ingest:
             self._ends = ends_beyond(self._committed, found)
             self._tell()
             self._astray = False
-        with seldom_collected():
-            taken = self._intake.read(self._reached(), self._ends)
+        taken = self._intake.read(self._reached(), self._ends)
         if not taken.count:
             return 0
-        self._announce(self._journal.plan(taken.ranges), taken)
-        return taken.count
+        planned = self._journal.plan(taken.ranges)
+        self.progress.begin(planned.number, taken.count)
+        self._announce(planned, taken)
+        return taken.count if planned.number in self._announced else 0
 
     def settle(self) -> bool:
         """Learn what was committed, and tell the producers; whether nothing is outstanding.
@@ -129,12 +147,15 @@ class Ingest:
             StoreError: the store failed; it is not known then.
         """
         if not self._journal.outstanding:
+            self._tell()
+            self._retiring.look(self._told)
             return True
         self._committed = self._warehouse.marks()
         done = list(takewhile(self._has, self._journal.outstanding))
         if done:
             self._journal.settle(done[-1].number)
             self._rounds.settled(done[-1].number)
+            self.progress.commit(one.number for one in done)
             self._looked = time.monotonic()
             self._tell()
         if not self._journal.outstanding:
@@ -170,6 +191,7 @@ class Ingest:
         _log.warning("flush %d is not written again: %s", self._journal.outstanding[0].number, reason)
         self._withdraw()
         self._journal.drop()
+        self.progress.drop()
         self._astray = True
         return 0
 
@@ -191,8 +213,11 @@ class Ingest:
 
     def _announce(self, planned: Planned, taken: Taken) -> None:
         try:
-            with seldom_collected():
-                made = self._rounds.rows(taken.parsed, planned.ranges, planned.number)
+            if self._rounds.look() and self._journal.outstanding[0].number < planned.number:
+                # What is under way is not in the tables yet, nor in memory any more: this one may build on it, and is made after it.
+                self._astray = True
+                return
+            made = self._rounds.rows(taken.parsed, planned.ranges, planned.number)
             tables = {spec.name: self._warehouse.tables[spec.name] for spec in FACTS if spec.name in made.tables}
             with ThreadPoolExecutor(len(FACTS)) as pool:
                 written = pool.map(lambda name: tables[name].write(made.tables[name]), tables)
@@ -241,8 +266,16 @@ class Ingest:
         }
 
     def _tell(self) -> None:
+        """Say what may be dropped from the spools. With many files that takes long: then not at once, but in a later round."""
+        if self._committed == self._told or time.monotonic() < self._tells_from:
+            return
+        begun = time.thread_time()
         try:
             self._durable.settle()
+            self._told = self._committed
             write_cursor(self._folder, self._committed)
         except OSError as error:  # a hint for producers: without it they keep more than they need
             _log.warning("cannot say in %s what may be dropped from the spools: %s", self._folder, error)
+            self._tells_from = time.monotonic() + _MISSED_AFTER
+        if (took := time.thread_time() - begun) > _LONG:
+            self._tells_from = time.monotonic() + took * _SELDOM

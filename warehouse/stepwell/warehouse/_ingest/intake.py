@@ -10,6 +10,7 @@ from pathlib import Path
 from stepwell.errors import SpoolError
 from stepwell.spool import Record, SpoolReader, adopt
 from stepwell.warehouse._parse.histories import Histories
+from stepwell.warehouse._parse.raw import Raw
 from stepwell.warehouse._parse.records import Parsed, parse_record
 from stepwell.warehouse._redact.rules import Redactor
 from stepwell.warehouse._store.flush import Ranges
@@ -42,9 +43,10 @@ class Taken:
 class Intake:
     """Reads the spools of a folder. One thread."""
 
-    def __init__(self, folder: Path, redactor: Redactor) -> None:
+    def __init__(self, folder: Path, redactor: Redactor, raw: Raw | None = None) -> None:
         self._folder = folder
         self._redactor = redactor
+        self._raw = raw or Raw()
         self._histories = Histories()
         self._turn = 0
 
@@ -127,6 +129,7 @@ class Intake:
                 meant,
                 self._redactor,
                 self._histories,
+                self._raw,
             )
             count, size = count + 1, size + len(record.head) + len(record.body)
             if not whole and len(taken.parsed.drafts) + len(meant.drafts) >= MAX_STEPS:

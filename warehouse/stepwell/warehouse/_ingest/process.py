@@ -6,16 +6,19 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from stepwell.errors import SettingsError, StoreError
-from stepwell.spool import ProcessLock
+from stepwell.spool import Figure, ProcessLock, spool_figures
 from stepwell.warehouse._commit.commit_thread import CommitThread
 from stepwell.warehouse._ingest.config import IngestConfig
 from stepwell.warehouse._ingest.ingest import Ingest
+from stepwell.warehouse._ingest.metrics import served
+from stepwell.warehouse._parse.raw import Raw
 from stepwell.warehouse._redact.rules import RedactConfig, Redactor
 from stepwell.warehouse._store.lease import BEAT, PATIENCE
 from stepwell.warehouse._warehouse import Warehouse
@@ -55,7 +58,7 @@ def run_ingest(
     try:
         opened = Warehouse.open(warehouse, storage_options=storage_options)
         (data / "spool").mkdir(exist_ok=True)
-        ingest = Ingest(opened, data / "spool", redactor)
+        ingest = Ingest(opened, data / "spool", redactor, Raw(config.raw, config.raw_max_bytes))
         committing = CommitThread(
             warehouse,
             storage_options,
@@ -63,6 +66,7 @@ def run_ingest(
             beat=beat,
             patience=patience,
             keep=timedelta(seconds=config.keep_versions),
+            keep_raw=config.raw_age,
         )
     except BaseException as error:
         lock.release()
@@ -70,13 +74,28 @@ def run_ingest(
             raise SettingsError(str(error)) from error
         raise
     try:
-        ready({"warehouse": warehouse})
-        committing.start()
-        _work(ingest, committing, config, stop)
-        _drain(ingest, committing, config)
+        with _told(config, ingest, committing, data / "spool") as port:
+            ready({"warehouse": warehouse, **port})
+            committing.start()
+            _work(ingest, committing, config, stop)
+            _drain(ingest, committing, config)
     finally:
         committing.stop(_STOPPING)
         lock.release()
+
+
+@contextmanager
+def _told(config: IngestConfig, ingest: Ingest, committing: CommitThread, folder: Path) -> Iterator[dict[str, int]]:
+    """Metrics are served meanwhile, where that is wished; on which port."""
+    if config.metrics_port is None:
+        yield {}
+        return
+
+    def figures() -> list[Figure]:
+        return [*ingest.progress.figures(commits=committing.commits), *spool_figures(folder)]
+
+    with served(config.metrics_host, config.metrics_port, figures) as port:
+        yield {"metrics_port": port}
 
 
 def _work(ingest: Ingest, committing: CommitThread, config: IngestConfig, stop: threading.Event) -> None:
@@ -89,6 +108,7 @@ def _work(ingest: Ingest, committing: CommitThread, config: IngestConfig, stop: 
                 committing.wake()
             ingest.settle()
         except StoreError as error:
+            ingest.progress.failures += 1
             pause = min(max(pause, config.interval) * 2, _LONGEST_PAUSE)
             _log.warning("%s; the spools keep what comes, next try in %.0f s", error, pause)
         else:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from stepwell.warehouse._encode.payloads import PayloadMemory
+from stepwell.warehouse._ingest.raw_rows import raw_rows
 from stepwell.warehouse._ingest.rows import payload_rows, rows_of, step_rows
 from stepwell.warehouse._ingest.tombstones import Tombstones
 from stepwell.warehouse._link.found import finding_row
@@ -21,7 +22,8 @@ from stepwell.warehouse._parse.events import Row
 from stepwell.warehouse._parse.records import Parsed
 from stepwell.warehouse._restore.read import holds_data, matching
 from stepwell.warehouse._store.flush import Ranges
-from stepwell.warehouse._tables.schema import EVENTS, EXCHANGES, FORGOTTEN, TableSpec
+from stepwell.warehouse._tables.ledger import refresh_all
+from stepwell.warehouse._tables.schema import EVENTS, EXCHANGES, FACTS, FORGOTTEN, TableSpec
 from stepwell.warehouse._warehouse import Warehouse
 
 MEMORY_BYTES = 384 << 20
@@ -57,12 +59,12 @@ class Rounds:
     @property
     def crowded(self) -> bool:
         """Whether memory is to shrink before it takes in more."""
-        return self._memories.crowded
+        return self._memories.crowded or self._linker.crowded
 
     def shrink(self) -> None:
         """Forget the oldest of what is too much. Only when all that was made is committed: it is read from the tables again."""
         self._memories.shrink()
-        self._linker.answers.shrink()
+        self._linker.shrink()
 
     def forget(self) -> None:
         """Start again from what is stored."""
@@ -76,13 +78,18 @@ class Rounds:
             for id_ in [id_ for id_, flush in ids.items() if flush <= number]:
                 del ids[id_]
 
+    def look(self) -> bool:
+        """Look at the tables as they are; whether something was forgotten since, and with it all that memory would go on from."""
+        refresh_all(self._warehouse.tables[spec.name] for spec in (*FACTS, FORGOTTEN))
+        if not self._tombstones.follow():
+            return False
+        self._linker.forget()
+        self._payloads.forget()
+        return True
+
     def rows(self, parsed: Parsed, ranges: Ranges, number: int) -> Rows:
-        """The rows of flush `number`, which holds the records of `ranges`."""
+        """The rows of flush `number`, which holds the records of `ranges`, over the tables as `look` has seen them."""
         made = Rows()
-        self._warehouse.refresh()
-        if self._tombstones.follow():  # what memory would go on from may be gone
-            self._linker.forget()
-            self._payloads.forget()
         made.checked[FORGOTTEN.name] = self._tombstones.number
         self._tombstones.strip(parsed)
         self._remember(parsed)
@@ -92,7 +99,7 @@ class Rounds:
             made.tables["steps"] = step_rows(linked)
             if (payloads := payload_rows(linked, self._payloads)).num_rows:
                 made.tables["payloads"] = payloads
-        self._put(made, EXCHANGES, parsed.quarantined, ranges)
+        self._put(made, EXCHANGES, [*parsed.quarantined, *raw_rows(parsed, linked)], ranges)
         found = [finding_row(finding, item.draft) for item in linked for finding in item.findings]
         self._put(made, EVENTS, [*parsed.events, *found], ranges)
         for name, ids in made.submitted.items():

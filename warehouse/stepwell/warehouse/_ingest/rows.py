@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import orjson
 import pyarrow as pa
 
-from stepwell.warehouse._encode.content import content_hash
+from stepwell.warehouse._encode.content import Hashed, content_hash
 from stepwell.warehouse._encode.payloads import PayloadMemory
 from stepwell.warehouse._link.link import Linked
+from stepwell.warehouse._parse.draft import Draft
 from stepwell.warehouse._parse.events import Row
 from stepwell.warehouse._parse.quality import quality_of
 from stepwell.warehouse._parse.said import declared_version, tags_of, token_counts
 from stepwell.warehouse._tables.arrow import Array, list_array
 from stepwell.warehouse._tables.schema import STEPS, TableSpec
 
+Columns = Mapping[str, Sequence[Any]]
+
 
 def step_rows(linked: Sequence[Linked]) -> pa.Table:
     """Rows of `steps`. Token lists go from numpy to Arrow without a Python object per token."""
-    rows = [_step_row(item) for item in linked]
-    arrays: dict[str, pa.Array] = {}
-    for field in STEPS.schema:
-        said = [row[field.name] for row in rows] if rows and field.name in rows[0] else [None] * len(rows)
-        arrays[field.name] = _column(said, field.type)
-    arrays["prompt_suffix"] = _lists([item.delta.own_ids for item in linked], "prompt_suffix")
-    arrays["response_ids"] = _lists([_response(item) for item in linked], "response_ids")
-    arrays["logprobs"] = _lists([item.draft.logprobs for item in linked], "logprobs")
+    if not linked:
+        return STEPS.schema.empty_table()
+    columns = {name: values for part in (_said, _found, _made) for name, values in part(linked).items()}
+    arrays = {
+        field.name: _column(columns.get(field.name, ()), field.type, len(linked))
+        for field in STEPS.schema
+        if field.name not in _LISTS
+    }
+    for name, of in _LISTS.items():
+        arrays[name] = list_array([of(item) for item in linked], STEPS.schema.field(name).type)
     return pa.Table.from_arrays([arrays[name] for name in STEPS.schema.names], schema=STEPS.schema)
 
 
@@ -41,52 +47,77 @@ def rows_of(spec: TableSpec, rows: Sequence[Row]) -> pa.Table:
     return pa.Table.from_pylist(list(rows), schema=spec.schema)
 
 
-def _step_row(item: Linked) -> Row:
-    draft, step, delta, texts = item.draft, item.draft.step, item.delta, item.texts
+def _said(linked: Sequence[Linked]) -> Columns:
+    """What the steps say themselves, or their trajectory's opening for them."""
+    steps = [item.draft.step for item in linked]
+    both = [(item.draft.step, item.facts) for item in linked]
+    counts = [token_counts(step.dialect, step.usage) for step in steps]
+    trainable = [_trainability(item) for item in linked]
+    said = dict(zip(_PLAIN, zip(*map(attrgetter(*_PLAIN), steps), strict=True), strict=True))
     return {
-        "step_id": step.step_id,
-        "call_id": item.call_id,
-        "trajectory_id": item.trajectory_id,
-        "prompt_id": step.prompt_id or item.facts.prompt_id,
-        "group_id": step.group_id or item.facts.group_id,
-        "split": step.split or item.facts.split,
-        "parent_id": item.parent_id,
-        "turn": item.turn,
-        "conversation_key": draft.conversation_key,
-        "prompt_key": draft.prompt_key,
-        "base_id": delta.base_id,
-        "base_depth": delta.depth,
-        "prompt_length": None if draft.tokens is None else draft.prompt_length,
-        "prompt_ops": None if draft.tokens is None else delta.prompt_ops,
-        "messages_ops": delta.messages_ops if draft.messages else None,
-        "messages_suffix": texts.messages,
-        "tools": texts.tools,
-        "response": texts.response,
-        "payload_ids": texts.payload_ids,
-        "quality": quality_of(draft.messages, draft.response),
-        "drift_at": None if item.drift is None else item.drift.at,
-        "drift_cause": None if item.drift is None else item.drift.cause,
-        "content_hash": content_hash(
-            draft.prompt_length, draft.tokens, draft.logprobs, draft.messages, draft.response, draft.tools
-        ),
-        "policy_version": declared_version(step.policy_version, step.policy_label, item.facts.policy_version),
-        "producer": draft.producer,
-        "sequence": draft.sequence,
-        **{name: getattr(step, name) for name in _PLAIN},
-        **token_counts(step.dialect, step.usage),
-        "tags": tags_of(step.metadata),
-        **{name: _json(getattr(step, name)) for name in _JSON},
-        "extra": _json(_extra(item)),
-        "source": step.source if draft.tokens is not None else None,
-        **_trainability(item),
+        **said,
+        "prompt_id": [step.prompt_id or facts.prompt_id for step, facts in both],
+        "group_id": [step.group_id or facts.group_id for step, facts in both],
+        "split": [step.split or facts.split for step, facts in both],
+        "policy_version": [
+            declared_version(step.policy_version, step.policy_label, facts.policy_version) for step, facts in both
+        ],
+        "source": [item.draft.step.source if item.draft.tokens is not None else None for item in linked],
+        "trainable": [whether for whether, _ in trainable],
+        "untrainable_reason": [reason for _, reason in trainable],
+        **{name: [count[name] for count in counts] for name in counts[0]},
+        "tags": [tags_of(step.metadata) for step in steps],
+        **{name: _json(getattr(step, name) for step in steps) for name in _JSON},
+        "extra": _json(_extra(item) for item in linked),
     }
 
 
-def _trainability(item: Linked) -> Row:
+def _found(linked: Sequence[Linked]) -> Columns:
+    """Where the steps belong, and what was found out about them."""
+    drafts = [item.draft for item in linked]
+    return {
+        "call_id": [item.call_id for item in linked],
+        "trajectory_id": [item.trajectory_id for item in linked],
+        "parent_id": [item.parent_id for item in linked],
+        "turn": [item.turn for item in linked],
+        "conversation_key": [draft.conversation_key for draft in drafts],
+        "prompt_key": [draft.prompt_key for draft in drafts],
+        "quality": [quality_of(draft.messages, draft.response) for draft in drafts],
+        "drift_at": [item.drift and item.drift.at for item in linked],
+        "drift_cause": [item.drift and item.drift.cause for item in linked],
+        "producer": [draft.producer for draft in drafts],
+        "sequence": [draft.sequence for draft in drafts],
+    }
+
+
+def _made(linked: Sequence[Linked]) -> Columns:
+    """How the steps are stored."""
+    with_ids = [None if item.draft.tokens is None else item for item in linked]
+    return {
+        "base_id": [item.delta.base_id for item in linked],
+        "base_depth": [item.delta.depth for item in linked],
+        "prompt_length": [item and item.draft.prompt_length for item in with_ids],
+        "prompt_ops": [item and item.delta.prompt_ops for item in with_ids],
+        "messages_ops": [item.delta.messages_ops if item.draft.messages else None for item in linked],
+        "messages_suffix": [item.texts.messages for item in linked],
+        "tools": [item.texts.tools for item in linked],
+        "response": [item.texts.response for item in linked],
+        "payload_ids": [item.texts.payload_ids for item in linked],
+        "content_hash": [_hash(item.draft, item.hashed) for item in linked],
+    }
+
+
+def _hash(draft: Draft, prompt: Hashed | None) -> str:
+    return content_hash(
+        draft.prompt_length, draft.tokens, draft.logprobs, draft.messages, draft.response, draft.tools, prompt
+    )
+
+
+def _trainability(item: Linked) -> tuple[bool, str | None]:
     """What the step says, but for a prompt that is not whole and for ids that no engine sampled, which somebody must ask for."""
     step, reason = item.draft.step, None
     if item.incomplete is not None:
-        return {"trainable": False, "untrainable_reason": item.incomplete}
+        return False, item.incomplete
     if item.draft.tokens is None:
         reason = "no token ids"
     elif item.draft.tokens.size == item.draft.prompt_length:
@@ -94,8 +125,8 @@ def _trainability(item: Linked) -> Row:
     elif step.source != "engine":
         reason = f"the token ids were derived from text ({step.source}), not sampled"
     if reason is None or not step.trainable:
-        return {"trainable": step.trainable, "untrainable_reason": step.untrainable_reason}
-    return {"trainable": False, "untrainable_reason": reason}
+        return step.trainable, step.untrainable_reason
+    return False, reason
 
 
 def _extra(item: Linked) -> Row | None:
@@ -107,27 +138,26 @@ def _extra(item: Linked) -> Row | None:
 
 
 _PLAIN = (
-    *("continues", "finish_reason", "status", "logprobs_mode", "fingerprint"),
+    *("step_id", "continues", "finish_reason", "status", "logprobs_mode", "fingerprint"),
     *("policy", "policy_label", "model", "model_asked", "response_id", "dialect", "engine"),
     *("started_at", "first_byte_at", "first_token_at", "finished_at"),
 )
 _JSON = ("sampling", "usage", "metadata")
+_LISTS: Mapping[str, Callable[[Linked], Array | None]] = {
+    "prompt_suffix": lambda item: item.delta.own_ids,
+    "response_ids": lambda item: None if item.draft.tokens is None else item.draft.tokens[item.draft.prompt_length :],
+    "logprobs": lambda item: item.draft.logprobs,
+}
 
 
-def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
+def _column(values: Sequence[Any], kind: pa.DataType, count: int) -> pa.Array:
     """In most columns nearly all steps of a flush say the same, or nothing."""
-    if not values or values.count(values[0]) != len(values):
+    if not values:
+        return pa.nulls(count, kind)
+    if values.count(values[0]) != count:
         return pa.array(values, kind)
-    return pa.nulls(len(values), kind) if values[0] is None else pa.repeat(pa.scalar(values[0], kind), len(values))
+    return pa.nulls(count, kind) if values[0] is None else pa.repeat(pa.scalar(values[0], kind), count)
 
 
-def _json(value: object) -> str | None:
-    return None if value is None else orjson.dumps(value).decode()
-
-
-def _response(item: Linked) -> Array | None:
-    return None if item.draft.tokens is None else item.draft.tokens[item.draft.prompt_length :]
-
-
-def _lists(values: Sequence[Array | None], column: str) -> pa.Array:
-    return list_array(values, STEPS.schema.field(column).type)
+def _json(values: Iterable[object]) -> list[str | None]:
+    return [None if value is None else orjson.dumps(value).decode() for value in values]

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from stepwell.errors import CommitConflict, StoreError
 from stepwell.warehouse._link.link import Linked
+from stepwell.warehouse._parse.draft import Draft
 from stepwell.warehouse._parse.events import Row
 from stepwell.warehouse._parse.records import Parsed
 from stepwell.warehouse._parse.warmed import CONTEXT
@@ -57,23 +58,23 @@ class Tombstones:
         """Take out of `parsed` what was forgotten, as far as it says itself what it is."""
         if not self._hashes:
             return
-        parsed.drafts = [
-            draft
-            for draft in parsed.drafts
-            if not self.has("step", draft.step.step_id) and not self.has("trajectory", draft.step.trajectory_id)
-        ]
+        calls = {draft.step.step_id.rpartition(".")[0] for draft in parsed.drafts if self._draft(draft)}
+        parsed.drafts = [draft for draft in parsed.drafts if not self._draft(draft)]
+        parsed.raw = [row for row in parsed.raw if row["exchange_id"] not in calls and not self._exchange(row)]
         parsed.events = [row for row in parsed.events if not self._event(row)]
-        parsed.quarantined = [
-            row
-            for row in parsed.quarantined
-            if not self.has("exchange", row["exchange_id"]) and not self.has("trajectory", row.get("trajectory_id"))
-        ]
+        parsed.quarantined = [row for row in parsed.quarantined if not self._exchange(row)]
         parsed.opened = [one for one in parsed.opened if not self.has("trajectory", one.trajectory_id)]
         parsed.warmed = [one for one in parsed.warmed if not self.has("trajectory", one.trajectory_id)]
 
     def without(self, linked: Iterable[Linked]) -> list[Linked]:
         """The steps that belong to no forgotten trajectory, which linking may have found out."""
         return [item for item in linked if not self.has("trajectory", item.trajectory_id)]
+
+    def _draft(self, draft: Draft) -> bool:
+        return self.has("step", draft.step.step_id) or self.has("trajectory", draft.step.trajectory_id)
+
+    def _exchange(self, row: Row) -> bool:
+        return self.has("exchange", row["exchange_id"]) or self.has("trajectory", row.get("trajectory_id"))
 
     def _event(self, row: Row) -> bool:
         kinds: Mapping[str, Kind] = {"step": "step", "trajectory": "trajectory", "response": "response"}

@@ -67,8 +67,6 @@ class Answers:
         """`name` (`response:<id>` or `conversation:<id>`) now stands for this step."""
         self._known[name] = answer
         self._known.move_to_end(name)
-        if len(self._known) > _ANSWERS:
-            self._known.popitem(last=False)
 
     def warm(self, warmed: Warmed) -> None:
         """Remember a conversation that was no step."""
@@ -135,9 +133,16 @@ class Answers:
             return None
         return memories.get(answer.trajectory_id).conversation(answer.step_id)
 
+    @property
+    def crowded(self) -> bool:
+        """Whether more is remembered than should be."""
+        return len(self._known) > _ANSWERS
+
     def shrink(self) -> None:
-        """Forget what is too much. Only between rounds: what a round relies on must stay."""
+        """Forget what is too much. Only when all of it is committed: what comes later reads it from the tables."""
         self.pinned.clear()
+        while len(self._known) > _ANSWERS:
+            self._known.popitem(last=False)
         while len(self._warmed) > _CONTEXTS:
             self._warmed.popitem(last=False)
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from stepwell.warehouse._encode.delta import Delta, as_base, encode
+from stepwell.warehouse._encode.content import Hashed
+from stepwell.warehouse._encode.delta import Base, Delta, as_base, encode
 from stepwell.warehouse._encode.drift import Drift, drift_of
 from stepwell.warehouse._encode.texts import Texts, texts_of
 from stepwell.warehouse._link.attempts import Attempt, Finding
@@ -27,7 +28,7 @@ INFERRED = "auto-"
 _ANONYMOUS_KEYS = 200_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # one per step is made, and frozen it would take three times as long
 class Linked:
     """A draft with its place and its encoding."""
 
@@ -38,6 +39,8 @@ class Linked:
     turn: int
     delta: Delta
     texts: Texts
+    hashed: Hashed | None = None
+    """Its prompt."""
     drift: Drift | None = None
     """How its tokens differ from what its parent ended with; None where they go on exactly, or cannot be compared."""
     call_id: str | None = None
@@ -94,8 +97,17 @@ class Linker:
     def learn(self, key: str, trajectory_id: str) -> None:
         """A conversation that an anonymous agent may continue, or a request it may repeat, belongs to this trajectory."""
         self._anonymous[key] = trajectory_id
-        if len(self._anonymous) > _ANONYMOUS_KEYS:
+
+    @property
+    def crowded(self) -> bool:
+        """Whether more names are remembered than should be."""
+        return len(self._anonymous) > _ANONYMOUS_KEYS or self.answers.crowded
+
+    def shrink(self) -> None:
+        """Forget the oldest names of what is too much. Only when all that was placed is committed: it is looked up in the tables then."""
+        while len(self._anonymous) > _ANONYMOUS_KEYS:
             self._anonymous.popitem(last=False)
+        self.answers.shrink()
 
     def forget(self) -> None:
         """Start again from what is stored."""
@@ -117,7 +129,8 @@ class Linker:
         incomplete = self._incomplete(before)
         delta = encode(draft, memory.bases, parent_id)
         drift = self._drift(draft, parent_id, memory, before, delta)
-        self._remember(draft, memory, Answer(draft.step.step_id, trajectory_id), turn, delta)
+        base = as_base(draft, delta, memory.base(delta.base_id))
+        self._remember(draft, memory, Answer(draft.step.step_id, trajectory_id), turn, base)
         if incomplete is not None or (draft.step.untrainable_reason or "").startswith(INCOMPLETE):
             memory.incomplete.add(draft.step.step_id)
             if before is not None and before.missing is not None:
@@ -133,6 +146,7 @@ class Linker:
             turn,
             delta,
             texts_of(draft, delta),
+            base.hashed,
             drift=drift,
             call_id=call_id,
             incomplete=incomplete,
@@ -169,12 +183,12 @@ class Linker:
         lacking = step_id in self._memories.get(before.answer.trajectory_id).incomplete
         return f"{INCOMPLETE}so is that of step {step_id}, which it continues" if lacking else None
 
-    def _remember(self, draft: Draft, memory: Memory, answer: Answer, turn: int, delta: Delta) -> None:
+    def _remember(self, draft: Draft, memory: Memory, answer: Answer, turn: int, base: Base) -> None:
         step, keys = draft.step, draft.keys
         remembered = is_remembered(step.dialect, step.response_id, step.continues)
         names = (keys.conversation, keys.rest_conversation)
-        base = as_base(draft, delta, _held_once(draft.conversation, delta, memory))
-        memory.remember(Place(step.step_id, turn), names, base, said=remembered, tail=keys.tail)
+        tail = keys.tail if remembered else None
+        memory.remember(Place(step.step_id, turn), names, base, said=remembered, tail=tail)
         if remembered and step.response_id is not None:
             self.answers.learn(f"response:{step.response_id}", answer)
         if step.continues is not None and step.continues.startswith("conversation:"):
@@ -189,21 +203,6 @@ class Linker:
         memory.calls.continue_from(parent_id, step_id)
         late = [Finding("parent.late", child, step_id) for child in self.answers.arrived(draft.step.response_id)]
         return (*late, *memory.calls.findings([step_id, parent_id]))
-
-
-def _held_once(conversation: tuple[bytes, ...], delta: Delta, memory: Memory) -> tuple[bytes, ...]:
-    """What a step shares with the one that it is stored as a difference to is the same objects in memory, too."""
-    if not delta.messages_ops:
-        return conversation
-    before = next((one.conversation for one in reversed(memory.bases) if one.step_id == delta.base_id), ())
-    if len(delta.messages_ops) == 3:  # as nearly always: the beginning, then what is new
-        source, copied, _ = delta.messages_ops
-        return (*before[source : source + copied], *conversation[copied:])
-    said = list[bytes]()
-    for source, copied, own in zip(*(delta.messages_ops[place::3] for place in range(3)), strict=True):
-        said += before[source : source + copied]
-        said += conversation[len(said) : len(said) + own]
-    return (*said, *conversation[len(said) :])
 
 
 def attempt_of(draft: Draft) -> Attempt:

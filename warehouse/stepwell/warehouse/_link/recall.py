@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from stepwell.warehouse._encode.delta import Base
@@ -11,9 +13,9 @@ from stepwell.warehouse._link.continues import INCOMPLETE, Answer, is_remembered
 from stepwell.warehouse._link.link import INFERRED, Linker
 from stepwell.warehouse._link.openings import openings
 from stepwell.warehouse._link.recall_bases import BASE_COLUMNS, bases_of
-from stepwell.warehouse._link.trajectories import Memories, Place
+from stepwell.warehouse._link.trajectories import MAX_BASES, Memories, Place
 from stepwell.warehouse._parse.draft import Draft, is_failed
-from stepwell.warehouse._parse.keys import Rest
+from stepwell.warehouse._parse.rest import Rest
 from stepwell.warehouse._restore.payloads import Payloads
 from stepwell.warehouse._restore.read import holds_data, matching, stored_of
 from stepwell.warehouse._tables.ledger import LedgerTable
@@ -25,6 +27,12 @@ _KEPT = [
     *("dialect", "response_id", "continues", "model_asked"),
 ]
 _COLUMNS = (*_KEPT, *BASE_COLUMNS)
+_ANSWER = b'{"role":"assistant"'
+"""How the JSON of an answer begins: canonical messages say first who speaks."""
+_AT_ONCE = 1 << 20
+"""Steps of trajectories that are read together, those of each multiplied by themselves."""
+_BASES = 4096
+"""Whole prompts that one flush may bring back, as ids: of many trajectories a few recent steps each, of the others the texts only."""
 
 
 class FromTables:
@@ -56,8 +64,7 @@ class Recall(FromTables):
         asked: list[str] = []
         for draft in drafts:
             if draft.step.trajectory_id is None and draft.step.continues is None:
-                if len(draft.prompt_keys) > 1:
-                    keys.extend(key for key in draft.prompt_keys if not self._linker.knows(key))
+                keys.extend(takewhile(lambda key: not self._linker.knows(key), _answers(draft)))
                 key = draft.prompt_key
                 # Only the first round can meet the second attempt of a call that memory does not have, unless it says so.
                 if key is not None and not self._linker.knows(key) and (self._linker.fresh or draft.retry):
@@ -77,17 +84,32 @@ class Recall(FromTables):
         for id_, facts in openings(self._events.dataset, unknown, self._commits.dataset).items():
             self._memories.get(id_).facts = facts
         if holds_data(self._steps.dataset):
-            self._steps_of(unknown)
-
-    def _steps_of(self, ids: list[str]) -> None:
-        stored = in_order(stored_of(self._steps.dataset, ids, _COLUMNS), "step_id", self._commits.dataset)
-        keys = Rest()
-        for row, base in zip(stored.select(_KEPT).to_pylist(), bases_of(stored, self._payloads), strict=True):
-            if not self._forgotten(row["step_id"]):
-                self._remember(row, base, keys)
-        for id_ in ids:
+            recent = min(max(_BASES // len(unknown), 1), MAX_BASES)
+            for some in self._portions(unknown):
+                self._steps_of(some, recent)
+        for id_ in unknown:
             self._memories.get(id_)
             self._memories.changed(id_)
+
+    def _portions(self, ids: Sequence[str]) -> Iterator[list[str]]:
+        """A few trajectories at a time: a step's conversation is a list of all that was said before, so they grow with their square."""
+        found = matching(self._steps.dataset, "trajectory_id", ids, ["trajectory_id"])
+        steps, portion, size = Counter(found["trajectory_id"].to_pylist()), list[str](), 0
+        for id_, count in steps.items():
+            if portion and size + count * count > _AT_ONCE:
+                yield portion
+                portion, size = [], 0
+            portion.append(id_)
+            size += count * count
+        if portion:
+            yield portion
+
+    def _steps_of(self, ids: list[str], recent: int) -> None:
+        stored = in_order(stored_of(self._steps.dataset, ids, _COLUMNS), "step_id", self._commits.dataset)
+        keys = {id_: Rest() for id_ in ids}
+        for row, base in zip(stored.select(_KEPT).to_pylist(), bases_of(stored, self._payloads, recent), strict=True):
+            if not self._forgotten(row["step_id"]):
+                self._remember(row, base, keys[row["trajectory_id"]])
 
     def _remember(self, row: dict[str, Any], base: Base | None, rest: Rest) -> None:
         memory, step_id = self._memories.get(row["trajectory_id"]), row["step_id"]
@@ -106,3 +128,9 @@ class Recall(FromTables):
             failed = is_failed(row["status"], row["finish_reason"])
             attempt = Attempt(step_id.rpartition(".")[0], row["producer"], row["sequence"], 0, failed)
             memory.calls.recall(row["prompt_key"], row["call_id"], attempt, step_id)
+
+
+def _answers(draft: Draft) -> Iterator[str]:
+    """The keys of the conversations that the prompt goes on from, the longest first: those that end with an answer."""
+    said = zip(reversed(draft.prompt_keys), reversed(draft.messages), strict=True)
+    return (key for key, message in said if message.startswith(_ANSWER))

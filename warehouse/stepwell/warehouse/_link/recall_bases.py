@@ -25,15 +25,16 @@ BASE_COLUMNS = (*WHOLE, "response", "response_ids", "prompt_length", "conversati
 """What a reader is to ask for, so that `bases_of` has all that it needs."""
 
 
-def bases_of(stored: pa.Table, payloads: Lookup) -> Iterator[Base | None]:
+def bases_of(stored: pa.Table, payloads: Lookup, recent: int = MAX_BASES) -> Iterator[Base | None]:
     """Each row of `stored`, in the order in which they came; None for one that cannot be restored.
 
-    What comes next is then stored without it. Ids are there for the last of each trajectory only, as many as are remembered.
+    What comes next is then stored without it. Ids are there for the `recent` last of each trajectory only.
     """
     broken: Broken = {}
     texts = Texts(Bases(stored), payloads, broken)
     said, tools, lost = texts.conversations(), texts.tools().to_pylist(), dict[str, str]()
-    tokens = _tokens(stored, _last_of_each(stored), lost)
+    tokens = _tokens(stored, _last_of_each(stored, recent), lost)
+    lists: dict[str | None, bytes] = {}
     columns = ("step_id", "base_depth", "prompt_length", "conversation_key")
     for row, (id_, depth, length, key) in enumerate(zip(*(stored[name].to_pylist() for name in columns), strict=True)):
         reason = broken.get(row) or lost.get(id_)
@@ -41,17 +42,17 @@ def bases_of(stored: pa.Table, payloads: Lookup) -> Iterator[Base | None]:
             _log.warning("what comes next cannot be a difference to step %s: %s", id_, reason)
             yield None
             continue
-        asked = (tools[row] or "null").encode()
-        yield Base(id_, depth, tokens.get(id_), said[row], asked, length or 0, key)
+        asked = lists.setdefault(tools[row], (tools[row] or "null").encode())  # one object for all that have the same
+        yield Base(id_, depth, tokens.pop(id_, None), said[row], asked, length or 0, key)
 
 
-def _last_of_each(stored: pa.Table) -> NDArray[np.bool_]:
+def _last_of_each(stored: pa.Table, most: int) -> NDArray[np.bool_]:
     left = Counter(trajectories := stored["trajectory_id"].to_pylist())
-    recent = np.zeros(stored.num_rows, np.bool_)
+    found = np.zeros(stored.num_rows, np.bool_)
     for row, trajectory_id in enumerate(trajectories):
         left[trajectory_id] -= 1
-        recent[row] = left[trajectory_id] < MAX_BASES
-    return recent
+        found[row] = left[trajectory_id] < most
+    return found
 
 
 def _tokens(stored: pa.Table, recent: NDArray[np.bool_], lost: dict[str, str]) -> dict[str, Ids]:

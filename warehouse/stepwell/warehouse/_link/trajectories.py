@@ -18,8 +18,8 @@ _SAID = 256
 
 _PLACE_BYTES = 800
 """What a step's places in the dictionaries weigh, about."""
-_BASE_BYTES = 500
-"""What a base weighs beside its tokens and its texts."""
+_BASE_BYTES = 1500
+"""What a base weighs beside its tokens and its texts, the two hashes of its prompt included."""
 _TEXT_BYTES = 60
 """What a text weighs beside its bytes, the places of it in tuples aside."""
 _MEMORY_BYTES = 2500
@@ -89,11 +89,15 @@ class Memory:
             if len(self.said) > _SAID:
                 self.said.popitem(last=False)
 
+    def base(self, step_id: str | None) -> Base | None:
+        """A recent step."""
+        return next((base for base in reversed(self.bases) if base.step_id == step_id), None)
+
     def conversation(self, step_id: str) -> Said | None:
         """A recent step's prompt and response."""
         if (said := self.said.get(step_id)) is not None:
             return said
-        return next((Said(base.conversation) for base in self.bases if base.step_id == step_id), None)
+        return None if (base := self.base(step_id)) is None else Said(base.conversation)
 
     @property
     def size(self) -> int:

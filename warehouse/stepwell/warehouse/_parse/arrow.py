@@ -28,6 +28,7 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stepwell.errors import InvalidRecord
 from stepwell.exchange import Unparseable
@@ -60,9 +61,10 @@ def read_rows(body: bytes) -> pa.RecordBatch:
         with pa.ipc.open_stream(body) as stream:
             for batch in stream:
                 rows, size = rows + batch.num_rows, size + batch.nbytes
-                if rows > MAX_ROWS or size > MAX_BYTES:
-                    raise Unparseable(f"more than {MAX_ROWS} steps, or than {MAX_BYTES} bytes of them, in one record")
+                _require_small(rows, size)
                 batch.validate(full=True)
+                size += sum(map(_written_out, batch.columns))
+                _require_small(rows, size)
                 batches.append(batch)
             whole = pa.Table.from_batches(batches, stream.schema).combine_chunks()
         columns = dict(_columns(whole))
@@ -96,6 +98,22 @@ def values_of(rows: pa.RecordBatch, row: int, record_id: str) -> dict[str, Any]:
         if value is not None:
             values[name] = value
     return values
+
+
+def _require_small(rows: int, size: int) -> None:
+    if rows > MAX_ROWS or size > MAX_BYTES:
+        raise Unparseable(f"more than {MAX_ROWS} steps, or than {MAX_BYTES} bytes of them, in one record")
+
+
+def _written_out(column: pa.Array) -> int:
+    """Bytes that a column of a dictionary takes once each row has its own text: one text may stand in all of them."""
+    kind = column.type
+    if not pa.types.is_dictionary(kind) or not (
+        pa.types.is_string(kind.value_type) or pa.types.is_large_string(kind.value_type)
+    ):
+        return 0
+    lengths = pc.call_function("binary_length", [column.dictionary]).cast(pa.int64()).take(column.indices)
+    return int(pc.call_function("sum", [lengths]).as_py() or 0)
 
 
 def _columns(whole: pa.Table) -> Iterator[tuple[str, pa.Array]]:

@@ -53,10 +53,11 @@ class Drafts:
         names = [name for name in rows.schema.names if name not in JSON and name not in LISTS]
         fields = zip(*(_values(rows[name], right) for name in names), strict=True)
         lists = zip(*(_views(rows, name) for name in LISTS), strict=True)
-        texts = zip(*(_pylist(rows, name) for name in JSON), strict=True)
-        for row, (plain, values, arrays, said) in enumerate(zip(right, fields, lists, texts, strict=True)):
+        prompts, texts = _prompts(rows), zip(*(_pylist(rows, name) for name in JSON if name != "messages"), strict=True)
+        both = zip(right, fields, lists, prompts, texts, strict=True)
+        for row, (plain, values, arrays, prompt, said) in enumerate(both):
             try:
-                yield self._draft(row, dict(zip(names, values, strict=True)), arrays, said) if plain else None
+                yield self._draft(row, dict(zip(names, values, strict=True)), arrays, prompt, said) if plain else None
             except (ValueError, AttributeError, TypeError):  # what it is, the `Step` will say
                 yield None
 
@@ -68,10 +69,15 @@ class Drafts:
         return plain
 
     def _draft(
-        self, row: int, fields: dict[str, Any], lists: Sequence[Array | None], texts: Sequence[bytes | None]
+        self,
+        row: int,
+        fields: dict[str, Any],
+        lists: Sequence[Array | None],
+        messages: memoryview | None,
+        texts: Sequence[bytes | None],
     ) -> Draft:
         prompt, response, logprobs = lists
-        messages, answer, tools, *objects = texts
+        answer, tools, *objects = texts
         for name in _DEFAULTS:
             if name in fields and fields[name] is None:
                 del fields[name]
@@ -97,10 +103,11 @@ class Drafts:
             keys=answered(told.begun, reply),
         )
 
-    def _prompt(self, text: bytes | None, fields: dict[str, Any]) -> Told:
+    def _prompt(self, text: memoryview | None, fields: dict[str, Any]) -> Told:
         if text is None:
             return _NO_PROMPT
-        return self._told.read(fields.get("trajectory_id") or text[:_BEGINNING], text, fields.get("model_asked"))
+        whose = fields.get("trajectory_id") or bytes(text[:_BEGINNING])
+        return self._told.read(whose, text, fields.get("model_asked"))
 
     def _object(self, text: bytes | None) -> Any:
         if text is None:
@@ -135,6 +142,17 @@ def _values(column: pa.Array, right: Sequence[bool]) -> list[Any]:
         return [value.as_py() if plain else None for value, plain in zip(column, right, strict=True)]
     values: list[Any] = column.to_pylist()
     return values
+
+
+def _prompts(rows: pa.RecordBatch) -> list[memoryview | None]:
+    """The texts of messages where they lie: they are long, and copied when it is known how much of them is kept."""
+    if "messages" not in rows.schema.names or rows["messages"].null_count == rows.num_rows:
+        return [None] * rows.num_rows
+    column = rows["messages"]
+    _, offsets, data = column.buffers()
+    ends = np.frombuffer(offsets, np.int64)[column.offset :].tolist()
+    text, valid = memoryview(data).cast("B"), column.is_valid().to_pylist()
+    return [text[ends[row] : ends[row + 1]] if valid[row] else None for row in range(len(column))]
 
 
 def _pylist(rows: pa.RecordBatch, name: str) -> list[bytes | None]:

@@ -20,7 +20,7 @@ Logprobs = NDArray[np.float32]
 _KEPT_HERE: dict[str, None] = dict.fromkeys(("prompt_ids", "response_ids", "logprobs", "messages", "response", "tools"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # one per step is made, and frozen it would take three times as long
 class Draft:
     """A checked step with what is computed from it once: token arrays and each message's JSON.
 

@@ -6,7 +6,7 @@ Nothing depends on what is kept here but time: a prompt that begins with a known
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -19,7 +19,7 @@ _BRANCHES = 4
 """Conversations of one trajectory that are remembered: its sub-agents take turns."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # one per step is made, and frozen it would take three times as long
 class Told:
     """A prompt's messages, each in canonical form as JSON text, and their keys."""
 
@@ -27,10 +27,13 @@ class Told:
     begun: Begun
     text: bytes = b""
     """The JSON text of the list that it was read from, without what ends it; empty where it was read from none."""
+    said: int = 0
+    """Bytes of all the messages, and what holds them, about."""
 
     @property
     def size(self) -> int:
-        return 1500 + len(self.text) + sum(map(len, self.messages)) + 250 * len(self.messages)
+        """Bytes that it takes, about."""
+        return 1500 + len(self.text) + self.said
 
 
 class Histories:
@@ -44,22 +47,23 @@ class Histories:
     def __len__(self) -> int:
         return len(self._told)
 
-    def read(self, whose: Hashable, text: bytes, model: str | None) -> Told:
-        """The prompt that the JSON text of a list of messages says.
+    def read(self, whose: Hashable, text: bytes | memoryview, model: str | None) -> Told:
+        """The prompt that the JSON text of a list of messages says. It is copied once, and kept.
 
         Raises:
             ValueError: it is none. (A `JSONDecodeError` is one.)
             AttributeError, TypeError: it cannot be read as chat messages.
         """
+        begins = _open(text)
         for told in self._told.get(whose, ()):
-            if not told.text or not goes_on_from(told.begun, model) or not text.startswith(told.text):
+            if not told.text or not goes_on_from(told.begun, model) or not begins.startswith(told.text):
                 continue
-            more = text[len(told.text) :].lstrip()
+            more = begins[len(told.text) :].lstrip()
             if more[:1] == b",":  # where an element ended before, the list goes on
-                return self._keep(whose, told, self._more(told, b"[" + more[1:], text))
-            if more.rstrip() == b"]":
+                return self._keep(whose, told, _more(told, b"[%b]" % more[1:], begins))
+            if not more:
                 return self._keep(whose, told, told)
-        return self._keep(whose, None, _read(text, model))
+        return self._keep(whose, None, _read(begins, model))
 
     def told(self, whose: Hashable, messages: Sequence[Message], model: str | None) -> Told:
         """The prompt of these messages, which are in canonical form."""
@@ -68,16 +72,9 @@ class Histories:
         for told in self._told.get(whose, ()):
             count = len(told.messages)
             if goes_on_from(told.begun, model) and texts[:count] == told.messages:
-                more = Told((*told.messages, *map(trimmed, texts[count:])), gone_on(told.begun, messages[count:]))
+                more = _grown(told, map(trimmed, texts[count:]), gone_on(told.begun, messages[count:]))
                 return self._keep(whose, told, more)
-        return self._keep(whose, None, Told(tuple(map(trimmed, texts)), begun(messages, model)))
-
-    def _more(self, told: Told, rest: bytes, text: bytes) -> Told:
-        messages = _listed(rest)
-        if not messages:
-            raise ValueError("is no JSON: a comma before its end")
-        own = canonical_messages(messages)
-        return Told((*told.messages, *map(kept, own)), gone_on(told.begun, own), _open(text))
+        return self._keep(whose, None, _grown(_NOTHING, map(trimmed, texts), begun(messages, model)))
 
     def _keep(self, whose: Hashable, before: Told | None, told: Told) -> Told:
         branches = self._told.setdefault(whose, [])
@@ -95,14 +92,35 @@ class Histories:
         return told
 
 
-def _read(text: bytes, model: str | None) -> Told:
-    own = canonical_messages(_listed(text))
-    return Told(tuple(map(kept, own)), begun(own, model), _open(text) if own else b"")
+_NOTHING = Told((), begun(()))
 
 
-def _open(text: bytes) -> bytes:
+def _grown(told: Told, texts: Iterable[bytes], keys: Begun, text: bytes = b"") -> Told:
+    new = tuple(texts)
+    return Told((*told.messages, *new), keys, text, told.said + sum(map(len, new)) + 250 * len(new))
+
+
+def _more(told: Told, rest: bytes, begins: bytes) -> Told:
+    messages = _listed(rest)
+    if not messages:
+        raise ValueError("is no JSON: a comma before its end")
+    own = canonical_messages(messages)
+    return _grown(told, map(kept, own), gone_on(told.begun, own), begins)
+
+
+def _read(begins: bytes, model: str | None) -> Told:
+    own = canonical_messages(_listed(begins + b"]"))
+    return _grown(_NOTHING, map(kept, own), begun(own, model), begins if own else b"")
+
+
+def _open(text: bytes | memoryview) -> bytes:
     """The text of a list without the bracket that ends it."""
-    return text.rstrip()[:-1].rstrip()
+    if text[-1:] == b"]":
+        return bytes(text[:-1]).rstrip()
+    whole = bytes(text).rstrip()
+    if whole[-1:] != b"]":
+        raise ValueError("is no list")
+    return whole[:-1].rstrip()
 
 
 def _listed(text: bytes) -> list[Message]:

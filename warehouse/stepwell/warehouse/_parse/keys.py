@@ -10,10 +10,11 @@ import orjson
 
 from stepwell.exchange.canonical import Message, chained_keys, compared
 
-_LEADING = ("system", "developer")
+LEADING = ("system", "developer")
+"""Who speaks in a system prompt."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # one per step is made, and frozen it would take three times as long
 class Keys:
     """Keys of a conversation, in hex. Prompt and answer together have the keys that a later prompt has for that many messages."""
 
@@ -49,7 +50,7 @@ class Keys:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # one per step is made, and frozen it would take three times as long
 class Begun:
     """The keys of a prompt, without its answer: a prompt that begins with the same messages goes on from them."""
 
@@ -73,15 +74,15 @@ class Begun:
 
 def begun(messages: Sequence[Message], model: str | None = None, missing: str | None = None) -> Begun:
     """The keys of a prompt, in time linear in its size. `missing` names what should stand before it."""
-    leading = next((n for n, m in enumerate(messages) if m["role"] not in _LEADING), len(messages))
+    leading = next((n for n, m in enumerate(messages) if m["role"] not in LEADING), len(messages))
     first = f"after {missing}, {model}".encode() if missing is not None else b""
-    system = Begun(first, first + _rest_seed(model), leading=leading)
+    system = Begun(first, first + rest_seed(model), leading=leading)
     return replace(gone_on(system, messages), instructed=is_instructions(messages[0]) if messages else False)
 
 
 def goes_on_from(before: Begun, model: str | None) -> bool:
     """Whether a prompt of this model that nothing stands before may go on from one of the keys `before`."""
-    return before.opened and not before.first and before.rest_first == _rest_seed(model)
+    return before.opened and not before.first and before.rest_first == rest_seed(model)
 
 
 def gone_on(before: Begun, messages: Sequence[Message]) -> Begun:
@@ -182,25 +183,6 @@ def asked_key(keys: Keys, dialect: str | None, model: str | None, tools: bytes) 
     return hashlib.blake2b(f"{keys.prompt[-1]} {dialect} {model} ".encode() + tools, digest_size=16).hexdigest()
 
 
-class Rest:
-    """Keys without the system prompt, for many stored conversations: each message of theirs is looked at once."""
-
-    def __init__(self) -> None:
-        self._forms: dict[bytes, tuple[bytes, bool]] = {}
-
-    def key(self, conversation: Sequence[bytes], model: str | None) -> str | None:
-        """What `Keys.rest_conversation` is for these messages, the answer last."""
-        known = [self._form(message) for message in conversation]
-        leading = next((n for n, (_, leads) in enumerate(known) if not leads), len(known))
-        forms = [form for form, _ in known[leading:]]
-        return chained_keys(_rest_seed(model), forms)[-1].hex() if leading and len(forms) > 1 else None
-
-    def _form(self, message: bytes) -> tuple[bytes, bool]:
-        if (form := self._forms.get(message)) is None:
-            said = orjson.loads(message)
-            form = self._forms[message] = (compared(said), said["role"] in _LEADING)
-        return form
-
-
-def _rest_seed(model: str | None) -> bytes:
+def rest_seed(model: str | None) -> bytes:
+    """What a chain of keys without the system prompt begins with."""
     return f"after the system prompt, {model}".encode()

@@ -14,6 +14,8 @@ TOOL_ERROR: Final = "tool_error"
 REFUSAL: Final = "refusal"
 
 _FLAGS = (b'"is_error"', b'"isError"', b'"status"', b'"error', b'\\"error')
+_ANSWER = b'{"role":"assistant",'
+"""How nearly every answer begins."""
 
 
 def quality_of(messages: Sequence[bytes], response: bytes) -> list[str] | None:
@@ -30,7 +32,9 @@ def quality_of(messages: Sequence[bytes], response: bytes) -> list[str] | None:
 
 def _since_the_last_answer(messages: Sequence[bytes]) -> Iterator[bytes]:
     for message in reversed(messages):
-        if b'"assistant"' in message and orjson.loads(message).get("role") == "assistant":
+        if message.startswith(_ANSWER) or (
+            b'"assistant"' in message and orjson.loads(message).get("role") == "assistant"
+        ):
             return
         yield message
 

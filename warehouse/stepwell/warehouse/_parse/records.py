@@ -21,6 +21,7 @@ from stepwell.warehouse._parse.draft import Draft, draft
 from stepwell.warehouse._parse.events import Origin, Row, feedback_row, reward_row, trajectory_row
 from stepwell.warehouse._parse.histories import Histories
 from stepwell.warehouse._parse.quarantine import quarantined_row
+from stepwell.warehouse._parse.raw import Raw
 from stepwell.warehouse._parse.said import declared_version
 from stepwell.warehouse._parse.warmed import Warmed, context_row
 from stepwell.warehouse._redact.records import (
@@ -49,6 +50,8 @@ class Parsed:
     opened: list[Trajectory] = field(default_factory=list)
     warmed: list[Warmed] = field(default_factory=list)
     """Conversations that were no steps, and may be continued."""
+    raw: list[Row] = field(default_factory=list)
+    """Calls that were read, and are kept as they crossed the wire."""
 
     def add(self, other: Parsed) -> None:
         """Take over what `other` holds."""
@@ -57,6 +60,7 @@ class Parsed:
         self.quarantined.extend(other.quarantined)
         self.opened.extend(other.opened)
         self.warmed.extend(other.warmed)
+        self.raw.extend(other.raw)
 
 
 def parse_record(
@@ -66,28 +70,32 @@ def parse_record(
     into: Parsed,
     redactor: Redactor = _NO_RULES,
     histories: Histories | None = None,
+    raw: Raw | None = None,
 ) -> None:
     """Add what `record` means to `into`. Nothing is raised: what cannot be read is quarantined with its bytes and the reason.
 
-    `histories`: what earlier records said, which makes it cheap to say it again.
+    `histories`: what earlier records said, which makes it cheap to say it again. `raw`: which calls are kept although they were read.
     """
     origin = Origin(producer, record.seq, datetime.fromtimestamp(record.at_ns / 1e9, UTC))
     request = request_of(record.ref) if record.ref is not None else None
     meant = Parsed()  # a record is taken whole or not at all
     try:
         _dispatch(record, request, origin, meant, redactor, Histories() if histories is None else histories)
+        if raw is not None and request is not None and raw.wants(draft.step.status for draft in meant.drafts):
+            meant.raw.append(raw.row(record, request, origin, redactor))
     except (Unparseable, InvalidRecord, orjson.JSONDecodeError, RedactionFailed) as error:
         row, failed = quarantined_row(record, request, str(error), origin), isinstance(error, RedactionFailed)
-        into.quarantined.append(redacted_quarantine(redactor, row, failed=failed))
+        meant = Parsed(quarantined=[redacted_quarantine(redactor, row, failed=failed)])
     except Exception as error:  # noqa: BLE001 — the boundary of parsing: a bug costs one record its step, never the others theirs
         # Without the error's words, which may repeat what a rule takes out: those are in the table, redacted.
         where = "".join(format_tb(error.__traceback__))
         _log.error("parsing record %d of %s failed: %s at\n%s", record.seq, producer, type(error).__name__, where)
         reason = f"parsing failed: {type(error).__name__}: {error}"
         row = quarantined_row(record, request, reason, origin)
-        into.quarantined.append(redacted_quarantine(redactor, row, failed=False))
-    else:
-        into.add(meant)
+        meant = Parsed(quarantined=[redacted_quarantine(redactor, row, failed=False)])
+    if raw is not None:
+        meant.quarantined = [raw.quarantine(row) for row in meant.quarantined]
+    into.add(meant)
 
 
 def _dispatch(

@@ -9,12 +9,11 @@ import duckdb
 import orjson
 
 
-def names_in(db: duckdb.DuckDBPyConnection, sql: str) -> frozenset[str] | None:
-    """Every column, table and alias that a statement names, in lower case; None where it may mean any column, as `*` does.
+def names_in(tree: Any) -> frozenset[str] | None:
+    """Every column, table and alias that a statement (see `parsed`) names, in lower case; None where it may mean any column, as `*` does.
 
     Column names alone would not do: a table's name in the place of a column means all of its columns.
     """
-    tree = parsed(db, sql)
     if tree is None:
         return None
     names: set[str] = set()
@@ -34,9 +33,8 @@ def names_in(db: duckdb.DuckDBPyConnection, sql: str) -> frozenset[str] | None:
     return None if names & tables else frozenset(names | tables | qualifiers)
 
 
-def tables_in(db: duckdb.DuckDBPyConnection, sql: str) -> frozenset[str] | None:
+def tables_in(tree: Any) -> frozenset[str] | None:
     """Every table that a statement names, in lower case; None where that cannot be told."""
-    tree = parsed(db, sql)
     nodes = list(nodes_in(tree))
     if tree is None or any(node.get("type") == "TABLE_FUNCTION" for node in nodes):
         return None

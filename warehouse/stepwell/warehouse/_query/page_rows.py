@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stepwell.warehouse._query.asked import names_in
 from stepwell.warehouse._query.page import About, Page, understood
 from stepwell.warehouse._query.query import run_query, tree_of
-from stepwell.warehouse._query.stream import rows_about
+from stepwell.warehouse._query.rows import rows_about
+from stepwell.warehouse._query.views import FEEDBACK_KINDS
 from stepwell.warehouse._restore.read import matching
 from stepwell.warehouse._tables.ledger import LedgerTable
 from stepwell.warehouse._tables.newer import Newer
+from stepwell.warehouse._tables.numbers import as_arrow
 from stepwell.warehouse._tables.schema import EVENTS, STEPS
 from stepwell.warehouse._tables.versions import History
+
+_Names = Collection[str] | None
+"""What a statement names; None where that may be anything."""
 
 _TRIES = 2
 """How many times more rows are looked at when a condition left too few, before all are."""
@@ -37,65 +43,68 @@ class PageRows:
         Raises:
             StepwellError: the statement cannot be run, the store failed.
         """
-        asked = understood(tree_of(sql))
+        tree = tree_of(sql)
+        asked = understood(tree)
         if asked is None:
             return None
         if isinstance(asked, About):
-            within = self._about(asked)
-            return within and run_query(self._tables, sql, history=history, at=at, within=within)
-        for within, last in self._candidates(asked, history, at):
-            found = run_query(self._tables, sql, history=history, at=at, within=within)
+            within = self._about(asked, names_in(tree))
+            return within and run_query(self._tables, sql, history=history, at=at, within=within, tree=tree)
+        for within, last in self._candidates(asked, history, at, names_in(tree)):
+            found = run_query(self._tables, sql, history=history, at=at, within=within, tree=tree)
             if last or found.num_rows == asked.limit:
                 return found
         return None
 
-    def _about(self, asked: About) -> dict[str, pa.Table] | None:
-        """All that can be resolved about the steps of a trajectory, or about one; None where they are too many."""
-        dataset = self._tables[STEPS.name].dataset
-        ids = list(asked.values)
-        if asked.column != "step_id":
-            ids = matching(dataset, asked.column, ids, ["step_id"])["step_id"].to_pylist()
-        return rows_about(self._tables, ids, shown=True) if len(ids) <= _MOST else None
+    def _about(self, about: About, names: _Names) -> dict[str, pa.Table] | None:
+        """All that it takes to resolve the columns `names` of the steps of a trajectory, or of one; None where they are too many."""
+        dataset, values = self._tables[STEPS.name].dataset, list(about.values)
+        if about.column != "step_id" and len(matching(dataset, about.column, values, ["sequence"])) > _MOST:
+            return None
+        return rows_about(self._tables, about.column, values, names)
 
-    def _candidates(self, page: Page, history: History, at: int) -> Iterator[tuple[dict[str, pa.Table], bool]]:
+    def _candidates(
+        self, page: Page, history: History, at: int, names: _Names
+    ) -> Iterator[tuple[dict[str, pa.Table], bool]]:
         """Ever more of the first rows in the page's order, and whether these are all that there are."""
         many = page.limit
         for _ in range(_TRIES):
             found = self._first(page, history, at, many)
             if found is None:
                 return
-            ids, last = found
-            yield self._rows(page.table, ids), last
+            rows, last = found
+            yield self._rows(page.table, rows, names), last
             if last:
                 return
             many *= _MORE
 
-    def _rows(self, table: str, ids: list[str]) -> dict[str, pa.Table]:
+    def _rows(self, table: str, rows: pa.Table, names: _Names) -> dict[str, pa.Table]:
         if table == STEPS.name:
-            return rows_about(self._tables, ids, shown=True)
+            return rows_about(self._tables, STEPS.key, rows[STEPS.key].to_pylist(), names)
         events = self._tables[EVENTS.name].dataset
-        if table == "feedback":  # what counts is told by all that was said about the same
-            targets = sorted({*matching(events, "event_id", ids, ["target_id"])["target_id"].to_pylist()} - {None})
-            return {"events": matching(events, "target_id", targets, events.schema.names)}
-        return {"events": matching(events, "event_id", ids, events.schema.names)}
+        # What counts of feedback is told by all that was said about the same.
+        column = "target_id" if table == "feedback" else EVENTS.key
+        return {"events": matching(events, column, rows[column].drop_null().unique().to_pylist(), events.schema.names)}
 
-    def _first(self, page: Page, history: History, at: int, many: int) -> tuple[list[str], bool] | None:
-        """The ids of at least the first `many` rows, and whether there are no more; None when they cannot be told from too many."""
+    def _first(self, page: Page, history: History, at: int, many: int) -> tuple[pa.Table, bool] | None:
+        """At least the first `many` rows, and whether there are no more; None when they cannot be told from too many."""
         commits = _Commits(history, at, page)
         records, table = many, self._tables[STEPS.name if page.table == STEPS.name else EVENTS.name]
-        key = table.spec.key
+        said = page.table == "feedback"
+        columns = [table.spec.key, "producer", "sequence", *(("kind", "target_id") if said else ())]
         while True:
             reach = commits.reach(records)
             if reach is None:
                 return None
             after, upto, last = reach
-            rows = self._newer[table.spec.name].rows(table.dataset, after, upto, [key, "producer", "sequence"])
+            rows = self._newer[table.spec.name].rows(table.dataset, after, upto, columns)
+            rows = rows.filter(pc.field("kind").isin(list(FEEDBACK_KINDS))) if said else rows
             rows = _in_order(
-                rows.append_column("commit", pa.array(history.commit_of(rows["producer"], rows["sequence"]))), page
+                rows.append_column("commit", as_arrow(history.commit_of(rows["producer"], rows["sequence"]))), page
             )
             if rows.num_rows >= many or last:
                 kept = _upto(rows, many, page.keys)
-                return rows[key].slice(0, kept).to_pylist(), last and kept == rows.num_rows
+                return rows.slice(0, kept), last and kept == rows.num_rows
             records *= _MORE
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from stepwell.errors import StepwellError
+from stepwell.errors import StepwellError, StoreError
 from stepwell.warehouse._query.asked import names_in, parsed, tables_in
 from stepwell.warehouse._query.engine import connection
 from stepwell.warehouse._query.kept import Kept
@@ -22,6 +22,8 @@ from stepwell.warehouse._tables.schema import DATASET_ROWS, DATASETS, EVENTS, EX
 from stepwell.warehouse._tables.versions import History
 
 _SHARED = ("events", "_said")
+_GONE = re.compile(r"not found:.*\.lance", re.IGNORECASE)
+"""How Lance says, through the database, that a file is not there."""
 
 
 class BadQuery(StepwellError, ValueError):
@@ -36,34 +38,45 @@ def run_query(
     at: int | None = None,
     within: Mapping[str, pa.Table] | None = None,
     kept: Kept | None = None,
+    tree: Any = None,
 ) -> pa.Table:
     """The result of one query over the state at commit `at`, by default the newest that `history` knows.
 
     `prompt_ids`, `messages` and `tools` exist when the statement names them: they are read whole. `within`: rows of some
     of the tables, by name, to look at instead of all; what they resolve to is as if there were no others. `kept`: what
     the views `trajectories` and `groups` are to be made of, where that is not the facts; only for the newest commit.
+    `tree`: the statement as `tree_of` gave it.
 
     Raises:
         BadQuery: not one statement, not a query, or refused by the database.
+        StoreError: a file of the version that was read is gone.
     """
     with connection() as db:
         try:
-            _only_a_query(db, sql)
-            rows = {name: table.dataset for name, table in tables.items()}
-            _register(db, {**rows, **(within or {})}, history, at)
-            with _define(db, tables, sql, kept, few=within is not None):
+            if tree is None:
+                _only_a_query(db, sql)
+                tree = parsed(db, sql)
+            rows = {**{name: table.dataset for name, table in tables.items()}, **(within or {})}
+            scope = _Scope(db, _sources(rows, history, at), few=within is not None)
+            with scope.define(tables, sql, tree, kept):
                 return db.sql(sql).to_arrow_table()
         except duckdb.Error as error:
+            if _GONE.search(str(error)):
+                raise StoreError(
+                    "a file that was being read is gone, as when `stepwell forget` or `maintain --keep 0` ran meanwhile: ask again. "
+                    f"If it stays so, `stepwell verify` says what is missing ({error})"
+                ) from error
             raise BadQuery(str(error)) from error
 
 
 def tree_of(sql: str) -> Any:
-    """The statement as DuckDB's parser has it; None for one that it has no such form for, or that is wrong."""
+    """The statement, which is one query, as DuckDB's parser has it; None for one that it has no such form for, or that is wrong."""
     with connection() as db:
         try:
-            return parsed(db, sql)
+            tree = parsed(db, sql)
         except duckdb.Error:
             return None
+        return tree if tree is not None and len(tree) == 1 else None
 
 
 def _only_a_query(db: duckdb.DuckDBPyConnection, sql: str) -> None:
@@ -74,19 +87,18 @@ def _only_a_query(db: duckdb.DuckDBPyConnection, sql: str) -> None:
         raise BadQuery("the warehouse is read only here: only a query (SELECT …) can be run")
 
 
-def _register(db: duckdb.DuckDBPyConnection, rows: Mapping[str, Any], history: History, at: int | None) -> None:
-    """The tables of the version, and what says which of their rows are part of it."""
+def _sources(rows: Mapping[str, Any], history: History, at: int | None) -> dict[str, Any]:
+    """What the views are over, by name: tables, and the definitions of views of their rows that are part of the version."""
     marks = history.marks(at)
-    db.register("_marks", pa.table({"producer": list(marks), "mark": pa.array(list(marks.values()), pa.int64())}))
-    db.register("_commits", history.upto(at))
+    found = {f"_{spec.name}": rows[spec.name] for spec in (STEPS, EVENTS, EXCHANGES, DATASETS, DATASET_ROWS)}
+    found["_marks"] = pa.table({"producer": list(marks), "mark": pa.array(list(marks.values()), pa.int64())})
+    found["_commits"] = history.upto(at)
     for spec in (STEPS, EVENTS, EXCHANGES):
-        db.register(f"_{spec.name}", rows[spec.name])
-        db.execute(
+        found[f"_visible_{spec.name}"] = (
             f"CREATE TEMP VIEW _visible_{spec.name} AS "
             f"SELECT * EXCLUDE (ledger) FROM _{spec.name} WHERE ledger IS NULL AND {_visible(marks)}"
         )
-    for spec in (DATASETS, DATASET_ROWS):
-        db.register(f"_{spec.name}", rows[spec.name])
+    return found
 
 
 def _visible(marks: Mapping[str, int]) -> str:
@@ -97,33 +109,49 @@ def _visible(marks: Mapping[str, int]) -> str:
     return f"sequence <= MAP {{{pairs}}}[producer]"
 
 
-def _define(
-    db: duckdb.DuckDBPyConnection, tables: Mapping[str, LedgerTable], sql: str, kept: Kept | None, *, few: bool
-) -> WholeInSql:
-    """The views that the statement names, and those that they are over: each one costs a few milliseconds."""
-    words = {word.lower() for word in re.findall(r"\w+", sql)}
-    named = tables_in(db, sql)
-    named = frozenset(words) if named is None else named
-    whole = [name for name in WHOLE if name in words]
-    reading = WholeInSql(tables, whole)
-    reading.register(db)
-    asked = names_in(db, sql) if "steps" in named else frozenset()
-    over_trajectories = not named.isdisjoint({"trajectories", "groups"})
-    views = {**VIEWS, "steps": steps_view(asked, whole, over_trajectories=over_trajectories)}
-    if kept is not None:
-        views |= kept.views(db)
-    made: set[str] = set()
+class _Scope:
+    """What a statement can name: made when it is named, since each table and each view costs milliseconds."""
 
-    def make(name: str) -> None:
-        if name not in made:
-            made.add(name)
-            definition, needed = views[name]
+    def __init__(self, db: duckdb.DuckDBPyConnection, sources: Mapping[str, Any], *, few: bool) -> None:
+        self._db, self._sources, self._few = db, sources, few
+        self._made: set[str] = set()
+        self._views: Mapping[str, tuple[str, tuple[str, ...]]] = {}
+
+    def define(self, tables: Mapping[str, LedgerTable], sql: str, tree: Any, kept: Kept | None) -> WholeInSql:
+        """The views that the statement names, and what they are over."""
+        words = {word.lower() for word in re.findall(r"\w+", sql)}
+        named = tables_in(tree)
+        named = frozenset(words) if named is None else named
+        whole = [name for name in WHOLE if name in words]
+        reading = WholeInSql(tables, whole)
+        reading.register(self._db)
+        asked = names_in(tree) if "steps" in named else frozenset()
+        over_trajectories = not named.isdisjoint({"trajectories", "groups"})
+        self._views = {**VIEWS, "steps": steps_view(asked, whole, over_trajectories=over_trajectories)}
+        if kept is not None:
+            self._views = {**self._views, **kept.views(self._db)}
+        for name in named:
+            self._make(name)
+        return reading
+
+    def _make(self, name: str) -> None:
+        if name in self._made:
+            return
+        self._made.add(name)
+        if name in self._views:
+            definition, needed = self._views[name]
             for other in needed:
-                make(other)
+                self._make(other)
             # Of few rows the ones that several others are over are worked out once, and not in each of those.
-            db.execute(definition.replace("VIEW", "TABLE", 1) if few and name in _SHARED else definition)
+            self._define(
+                definition.replace("VIEW", "TABLE", 1) if self._few and name in _SHARED else definition,
+            )
+        elif isinstance(source := self._sources.get(name), str):
+            self._define(source)
+        elif source is not None:
+            self._db.register(name, source)
 
-    for name in views:
-        if name in named:
-            make(name)
-    return reading
+    def _define(self, definition: str) -> None:
+        for name in set(re.findall(r"\b_\w+", definition)) & self._sources.keys():
+            self._make(name)
+        self._db.execute(definition)

@@ -5,7 +5,7 @@ Which steps, in which order, and what is resolved about them is asked in SQL fir
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import lance
 import numpy as np
@@ -15,28 +15,23 @@ import pyarrow.compute as pc
 from stepwell.errors import InvalidRecord, StoreError
 from stepwell.warehouse._encode.payloads import Lookup
 from stepwell.warehouse._query.view_of_steps import RESOLVED
-from stepwell.warehouse._restore.read import matching, stored_of
-from stepwell.warehouse._restore.whole import ENCODED, WHOLE, readable, restore_some
-from stepwell.warehouse._tables.ledger import LedgerTable
+from stepwell.warehouse._restore.bases import pieces
+from stepwell.warehouse._restore.read import stored_names
+from stepwell.warehouse._restore.trajectories import Trajectories
+from stepwell.warehouse._restore.whole import BATCH_BYTES, WHOLE, readable, restore_rows, weights
+from stepwell.warehouse._tables.numbers import as_arrow
 
-_STEPS = 1024
-_TRAJECTORIES = 200
-_PROMPT_IDS = 16 << 20
-"""Most steps, trajectories and token ids in one chunk; a single step may have more ids."""
+_STEPS = 4096
+"""Most steps in one batch."""
+_STORED_BYTES = 32 << 20
+"""About what is read at a time, as it is stored."""
+_TRAJECTORIES = 32
+"""Of so many, first of all: how much is stored of one is not known yet."""
+_LISTED = 200
+"""So many are found with one look at an index."""
 
 _RESTORED = (*WHOLE, "response")
-_LARGE = (
-    "prompt_ops",
-    "prompt_suffix",
-    "messages_ops",
-    "messages_suffix",
-    "tools",
-    "response_ids",
-    "logprobs",
-    "response",
-)
-"""Columns that nothing is resolved from."""
-_KEYS = ("step_id", "trajectory_id", "prompt_length")
+_KEYS = ("step_id", "trajectory_id")
 
 
 class Selection:
@@ -57,48 +52,18 @@ class Selection:
         self._resolved = [name for name in RESOLVED if name in self.columns and name not in _RESTORED]
 
     @property
+    def names(self) -> list[str]:
+        """The columns to select from the view `steps`, for `stream`."""
+        return list(dict.fromkeys([*_KEYS, *self._resolved]))
+
+    @property
     def sql(self) -> str:
-        """What to select from the view `steps`, for `stream`."""
-        return ", ".join(f's."{name}"' for name in dict.fromkeys([*_KEYS, *self._resolved]))
+        """The same, as it is written."""
+        return ", ".join(f's."{name}"' for name in self.names)
 
     def stream(self, rows: pa.Table, payloads: Lookup) -> pa.RecordBatchReader:
         """The steps of `rows`, the answer to a query for `sql`, in their order."""
         return stream(self._dataset, rows, self.columns, self._resolved, payloads)
-
-
-def rows_about(
-    tables: Mapping[str, LedgerTable], step_ids: Sequence[str], *, shown: bool = False
-) -> dict[str, pa.Table]:
-    """The rows of `steps` of these ids, and of `events` whatever is about them: all that it takes to resolve them.
-
-    `shown`: with all that the view `steps` shows, also what it takes nothing of.
-    """
-    steps, events = tables["steps"].dataset, tables["events"].dataset
-    # A response that is shown is resolved by its payloads.
-    left_out = set(ENCODED) - {"payload_ids"} if shown else _LARGE
-    names = [name for name in steps.schema.names if name not in left_out]
-    found = _filled(matching(steps, "step_id", step_ids, names), steps.schema)
-    targets = {id_ for name in ("step_id", "trajectory_id", "response_id") for id_ in found[name].unique().to_pylist()}
-    about = matching(events, "target_id", sorted(targets - {None}), events.schema.names)
-    return {"steps": found, "events": about}
-
-
-def rows_of(tables: Mapping[str, LedgerTable], trajectory_ids: Sequence[str]) -> dict[str, pa.Table]:
-    """The rows of `steps`, `events` and `exchanges` that the view `trajectories` makes these trajectories of, without texts and prompts."""
-    steps, events, exchanges = (tables[name].dataset for name in ("steps", "events", "exchanges"))
-    names = [name for name in steps.schema.names if name not in _LARGE or name == "response_ids"]
-    found = _filled(matching(steps, "trajectory_id", trajectory_ids, names), steps.schema)
-    about = matching(events, "target_id", [*trajectory_ids, *found["step_id"].to_pylist()], events.schema.names)
-    lost = matching(exchanges, "trajectory_id", trajectory_ids, ["trajectory_id", "producer", "sequence"])
-    return {"steps": found, "events": about, "exchanges": _filled(lost, exchanges.schema)}
-
-
-def _filled(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """With all columns, null where they were not read."""
-    there = set(rows.column_names)
-    return pa.table(
-        [rows[field.name] if field.name in there else pa.nulls(len(rows), field.type) for field in schema], schema
-    )
 
 
 def in_order_of(rows: pa.Table, step_ids: Sequence[str]) -> pa.Table:
@@ -117,60 +82,76 @@ def stream(
 ) -> pa.RecordBatchReader:
     """The steps of `rows` (with `step_id`, `trajectory_id` and whatever is `given`) in that order, with `columns`; whole prompts and all.
 
-    `check` gets the rows of each chunk and what will be handed out of them. The table is read as it is now, whatever comes meanwhile.
+    A batch weighs about `BATCH_BYTES` without its payloads, or as much as its one step. `check` gets the rows of each batch and what
+    will be handed out of them. The table is read as it is now, whatever comes meanwhile.
 
     Raises:
         StoreError: while it is read, where a step is gone or cannot be restored.
     """
+    known = {*given, *_KEYS}
+    names = ["step_id", *(name for name in columns if name not in known)]
 
-    def whole(part: pa.Table) -> pa.Table:
-        steps = _read(dataset, part, [name for name in columns if name not in given], payloads)
-        table = pa.table({name: (part if name in given else steps)[name] for name in columns})
+    def made(part: pa.Table, steps: pa.Table) -> pa.Table:
+        table = pa.table({name: (part if name in known else steps)[name] for name in columns})
         if check is not None:
             check(part, table)
         return table
 
-    schema = whole(rows.slice(0, 0)).schema
+    nothing = dataset.schema.empty_table().select(stored_names(dataset, names))
+    schema = made(rows.slice(0, 0), _Part(rows.slice(0, 0), nothing, names).whole(0, 0, payloads)).schema
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for start, stop in _chunks(rows):
-            yield from whole(rows.slice(start, stop - start)).cast(schema).combine_chunks().to_batches()
+        if len(names) == 1:  # nothing is asked for that is not known
+            yield from made(rows, rows).cast(schema).to_batches(_STEPS)
+            return
+        for part in _parts(dataset, rows, names):
+            for start, stop in part.pieces():
+                table = made(part.rows.slice(start, stop - start), part.whole(start, stop, payloads))
+                yield from table.cast(schema).combine_chunks().to_batches()
 
     return pa.RecordBatchReader.from_batches(schema, batches())
 
 
-def _read(dataset: lance.LanceDataset, rows: pa.Table, columns: Sequence[str], payloads: Lookup) -> pa.Table:
-    names = list(dict.fromkeys(["step_id", *columns]))
-    stored = stored_of(dataset, rows["trajectory_id"].unique().to_pylist(), names)
-    there = pc.SetLookupOptions(value_set=rows["step_id"].combine_chunks())
-    wanted = pc.call_function("is_in", [stored["step_id"]], there).to_numpy().astype(np.bool_)
-    whole = restore_some(stored, wanted, names, payloads)
-    place = pc.call_function(
-        "index_in", [rows["step_id"]], pc.SetLookupOptions(value_set=whole["step_id"].combine_chunks())
-    )
-    if place.null_count:
-        gone = rows["step_id"].filter(place.is_null())
-        raise StoreError(f"{len(gone)} steps are not in the warehouse any more, first {gone[0]}")
-    return whole.take(place)
-
-
-def _chunks(rows: pa.Table) -> Iterator[tuple[int, int]]:
-    """Where each chunk begins and ends."""
+def _parts(dataset: lance.LanceDataset, rows: pa.Table, columns: Sequence[str]) -> Iterator[_Part]:
+    """All of `rows`: those of as many trajectories at a time as take about `_STORED_BYTES`."""
     if not rows.num_rows:
         return
-    codes = rows["trajectory_id"].combine_chunks().dictionary_encode().indices.to_numpy()
-    begun = np.cumsum(np.diff(codes, prepend=codes[0]) != 0)
-    lengths = (
-        rows["prompt_length"].fill_null(0) if "prompt_length" in rows.column_names else pa.repeat(0, rows.num_rows)
-    )
-    ids = np.cumsum(lengths.to_numpy().astype(np.int64))
-    start = 0
+    coded = rows["trajectory_id"].combine_chunks().dictionary_encode()
+    codes = coded.indices
+    begun = np.cumsum(np.diff(codes.to_numpy(), prepend=-1) != 0)
+    trajectories = Trajectories(dataset, coded.dictionary, columns)
+    start, many = 0, _TRAJECTORIES
     while start < rows.num_rows:
-        before = ids[start - 1] if start else 0
-        stop = min(
-            start + _STEPS,
-            int(np.searchsorted(begun, begun[start] + _TRAJECTORIES)),
-            max(int(np.searchsorted(ids, before + _PROMPT_IDS, side="right")), start + 1),
-        )
-        yield start, stop
-        start = stop
+        stop = int(np.searchsorted(begun, begun[start] + many))
+        stored = trajectories.read(codes.slice(start, stop - start).unique().to_numpy()).combine_chunks()
+        yield _Part(rows.slice(start, stop - start), stored, columns)
+        start, many = stop, max(1, min(2 * many, many * _STORED_BYTES // max(stored.nbytes, 1), _LISTED))
+
+
+class _Part:
+    """Some of the rows, what is `stored` of their trajectories, and the `columns` to be restored."""
+
+    def __init__(self, rows: pa.Table, stored: pa.Table, columns: Sequence[str]) -> None:
+        """
+        Raises:
+            StoreError: a step is not there.
+        """
+        self.rows, self._stored, self._columns = rows, stored, columns
+        there = pc.SetLookupOptions(value_set=stored["step_id"].combine_chunks())
+        place = pc.call_function("index_in", [rows["step_id"]], there)
+        if place.null_count:
+            gone = rows["step_id"].filter(place.is_null())
+            raise StoreError(f"{len(gone)} steps are not in the warehouse any more, first {gone[0]}")
+        self._places = place.to_numpy().astype(np.int64)
+
+    def pieces(self) -> Iterator[tuple[int, int]]:
+        """Borders of what makes a batch."""
+        whole = weights(self._stored, self._columns)[self._places]
+        return pieces(np.maximum(whole, BATCH_BYTES // _STEPS), BATCH_BYTES)
+
+    def whole(self, start: int, stop: int, payloads: Lookup) -> pa.Table:
+        """The steps from row `start` up to `stop`, whole."""
+        different, again = np.unique(self._places[start:stop], return_inverse=True)
+        if len(different) == stop - start:
+            return restore_rows(self._stored, self._places[start:stop], self._columns, payloads)
+        return restore_rows(self._stored, different, self._columns, payloads).take(as_arrow(again))

@@ -6,6 +6,7 @@ stored when it should be resolved.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
@@ -28,6 +29,15 @@ _JOINS = {
     "response": "LEFT JOIN _said b ON b.target_kind = 'response' AND b.target_id = s.response_id",
     "trajectory": "LEFT JOIN _said t ON t.target_kind = 'trajectory' AND t.target_id = s.trajectory_id",
 }
+
+_ABOUT = {
+    "opened": "trajectory_id",
+    "found": "step_id",
+    "step": "step_id",
+    "response": "response_id",
+    "trajectory": "trajectory_id",
+}
+"""The column of steps by which each of these finds the events that it is made of."""
 
 _BY_STEP = ("step", "response")
 
@@ -91,8 +101,22 @@ _ADDED = {
 RESOLVED = (*_STORED, *_ADDED)
 """What a step is worth, whether it may be trained on and the like: everything that may be another thing at another version."""
 
+_ALWAYS = ("step_id", "trajectory_id", "producer", "sequence", "ledger")
+
 _OF_TRAJECTORIES = {"prompt_id", "group_id", "split", "policy_version", "trainable"}
 """What the view `trajectories` needs of steps, and through it `groups`."""
+
+
+def made_of(asked: Collection[str] | None) -> tuple[frozenset[str], frozenset[str]]:
+    """What the columns that are resolved, of those `asked` (None: all), are made of.
+
+    Columns of the table, and those of them by whose values events are found.
+    """
+    resolved = [column for name, column in {**_STORED, **_ADDED}.items() if asked is None or name in asked]
+    joins = {join for column in resolved for join in column.joins}
+    texts = [*(column.expression for column in resolved), *(_JOINS[join] for join in joins)]
+    columns = {name for text in texts for name in re.findall(r"\bs\.(\w+)", text)}
+    return frozenset({*columns, *_ALWAYS}), frozenset(_ABOUT[join] for join in joins)
 
 
 def steps_view(

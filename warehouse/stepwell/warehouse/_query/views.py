@@ -23,11 +23,13 @@ SELECT v.*, c."commit" FROM _visible_{table} v ASOF LEFT JOIN _commits c ON c.pr
 
 EVENTS = f"CREATE TEMP VIEW events AS {with_commit('events')}"
 
+FEEDBACK_KINDS = ("reward", "rating", "label", "score", "comment", "preference", "correction")
+
 # One row per target, kind, name and author: what was said last, unless that took back what was said before.
 FEEDBACK = f"""
 CREATE TEMP VIEW feedback AS
 SELECT * FROM
-  (SELECT * FROM events WHERE kind IN ('reward', 'rating', 'label', 'score', 'comment', 'preference', 'correction')
+  (SELECT * FROM events WHERE kind IN {FEEDBACK_KINDS}
    QUALIFY row_number() OVER (PARTITION BY target_kind, target_id, kind, name, author {_LATEST}) = 1)
 WHERE payload ->> 'retract' IS NULL
 """
@@ -79,7 +81,10 @@ FROM (SELECT * FROM
       QUALIFY row_number() OVER (PARTITION BY target_id ORDER BY "commit" DESC, kind = 'trajectory.open', producer DESC) = 1) e
 """
 
-QUARANTINE = f"CREATE TEMP VIEW quarantine AS {with_commit('exchanges')}"
+EXCHANGES = f"CREATE TEMP VIEW exchanges AS {with_commit('exchanges')}"
+
+# A call that was read, and is kept as it crossed the wire, has no reason.
+QUARANTINE = "CREATE TEMP VIEW quarantine AS SELECT * FROM exchanges WHERE reason IS NOT NULL"
 
 # What was lost or could not be read stays missing, however often the trajectory is opened again and ended.
 _GAPS = """
@@ -87,7 +92,7 @@ CREATE TEMP VIEW _gaps AS
 SELECT target_id AS trajectory_id, true AS gap FROM events
 WHERE kind IN ('trajectory.completed', 'trajectory.failed') AND CAST(payload ->> 'lost' AS BIGINT) > 0
 UNION
-SELECT trajectory_id, true FROM _visible_exchanges WHERE trajectory_id IS NOT NULL
+SELECT trajectory_id, true FROM _visible_exchanges WHERE trajectory_id IS NOT NULL AND reason IS NOT NULL
 """
 
 TRAJECTORIES = """
@@ -157,7 +162,8 @@ VIEWS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "_found": (_FOUND, ("events",)),
     "_ended": (_ENDED, ("events",)),
     "_gaps": (_GAPS, ("events",)),
-    "quarantine": (QUARANTINE, ()),
+    "exchanges": (EXCHANGES, ()),
+    "quarantine": (QUARANTINE, ("exchanges",)),
     "trajectories": (TRAJECTORIES, ("steps", "_opened", "_ended", "_gaps", "_said")),
     "groups": (GROUPS, ("trajectories",)),
     "datasets": (DATASETS, ()),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -21,16 +21,23 @@ BASES_NEEDED = ("step_id", "base_id", "base_depth")
 class Bases:
     """The rows of `steps`, which has the columns `BASES_NEEDED`, in any order."""
 
-    def __init__(self, steps: pa.Table) -> None:
+    def __init__(self, steps: pa.Table, row: Places | None = None) -> None:
+        """`row`: where the base of each is, if that is known."""
         self.steps = steps
-        self.count = steps.num_rows
-        ids = pa.array([], pa.string()) if not self.count else steps["step_id"].combine_chunks()
-        found = pc.call_function("index_in", [steps["base_id"]], pc.SetLookupOptions(value_set=ids, skip_nulls=True))
-        self.row: Places = found.fill_null(-1).to_numpy().astype(np.int64)
+        self.count: int = steps.num_rows
+        self.row: Places = _rows_of(steps) if row is None else row
         """The row of each row's base; -1 where it has none, or it is not there."""
         self.lost: NDArray[np.bool_] = steps["base_id"].is_valid().to_numpy() & (self.row < 0)
         self.order = self._order()
         """Every row, bases before what refers to them."""
+
+    def only(self, kept: NDArray[np.bool_], columns: Sequence[str]) -> Bases:
+        """The rows that are true in `kept` (bool [rows]), which has the base of each with it, with `columns`, `BASES_NEEDED` among them."""
+        steps = self.steps.select(columns)
+        if kept.all():
+            return Bases(steps, self.row)  # filtering copies, even where it keeps all
+        place = np.append(np.cumsum(kept) - 1, -1)  # the last one for rows without a base, which is -1
+        return Bases(steps.filter(pa.array(kept)), place[self.row[kept]])
 
     def _order(self) -> Places:
         places = np.arange(self.count)
@@ -55,15 +62,24 @@ class Bases:
                 return more
             rows = more
 
-    def chain(self, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """`rows`, and all that they refer to, directly or not."""
-        wanted, behind = rows.copy(), np.flatnonzero(rows)
+    def chain(self, rows: Places) -> NDArray[np.bool_]:
+        """Which rows are these, or what they refer to, directly or not: bool [rows]."""
+        wanted, last, behind = np.zeros(self.count, np.bool_), np.zeros(self.count, np.int64), rows
         while len(behind):
+            wanted[behind] = True
             behind = self.row[behind]
             behind = behind[behind >= 0]
-            behind = np.unique(behind[~wanted[behind]])
-            wanted[behind] = True
+            behind = behind[~wanted[behind]]
+            last[behind] = np.arange(len(behind))
+            behind = behind[last[behind] == np.arange(len(behind))]  # each of them once
         return wanted
+
+
+def _rows_of(steps: pa.Table) -> Places:
+    ids = steps["step_id"].combine_chunks() if steps.num_rows else pa.array([], pa.string())
+    found = pc.call_function("index_in", [steps["base_id"]], pc.SetLookupOptions(value_set=ids, skip_nulls=True))
+    row: Places = found.fill_null(-1).to_numpy().astype(np.int64)
+    return row
 
 
 def offsets_of(lengths: Places) -> Places:

@@ -37,7 +37,7 @@ def stored_of(
     dataset: lance.LanceDataset, trajectory_ids: Sequence[str], columns: Sequence[str] | None = None
 ) -> pa.Table:
     """The same steps as they are stored, with at least the columns that restoring needs."""
-    return matching(dataset, "trajectory_id", trajectory_ids, _stored(dataset, columns))
+    return matching(dataset, "trajectory_id", trajectory_ids, stored_names(dataset, columns))
 
 
 def by_id(
@@ -85,8 +85,8 @@ def holds_data(dataset: lance.LanceDataset) -> bool:
     return bool(dataset.count_rows() > 1)
 
 
-def _stored(dataset: lance.LanceDataset, columns: Sequence[str] | None) -> list[str]:
-    """The stored columns behind what a reader asks for."""
+def stored_names(dataset: lance.LanceDataset, columns: Sequence[str] | None) -> list[str]:
+    """The stored columns behind what a reader asks for, all by default."""
     visible = readable(dataset.schema.names) if columns is None else columns
     plain = [name for name in visible if name not in WHOLE]
     return list(dict.fromkeys([*needed(visible), *plain, "trajectory_id"]))

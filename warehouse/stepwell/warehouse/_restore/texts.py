@@ -50,7 +50,7 @@ class Texts:
         whole: list[Any] = [None] * self._bases.count
         for row, found, _ in self._conversations():
             whole[row] = [found] if isinstance(found, _Lost) else found
-        return self._array(whole, "[{}]")
+        return self._array(whole, ("[", "]"))
 
     def conversations(self) -> list[tuple[bytes, ...]]:
         """The messages of each row and its response, each as JSON; what several rows share are the same objects. Empty where broken."""
@@ -136,15 +136,15 @@ class Texts:
             return _Lost(f"step {self._bases.name(row)} refers to payload {error.args[0]}, which is not there")
         return text
 
-    def _array(self, whole: Sequence[Any], form: str = "{}") -> pa.Array:
-        """Texts, or lists of such to be joined."""
+    def _array(self, whole: Sequence[Any], ends: tuple[str, str] = ("", "")) -> pa.Array:
+        """Texts, or lists of such to be joined between the `ends`."""
         shown: list[str | None] = []
         for row, texts in enumerate(whole):
             if texts is None or isinstance(texts, str):
                 shown.append(texts)
                 continue
             try:
-                shown.append(form.format(",".join(texts)))
+                shown.append(f"{ends[0]}{','.join(texts)}{ends[1]}")
             except TypeError:
                 # The rare one that is not whole: looking for it in every row would take longer than joining.
                 self._broken.setdefault(row, next(text.why for text in texts if isinstance(text, _Lost)))

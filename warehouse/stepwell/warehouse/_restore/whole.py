@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, MutableMapping
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from stepwell.warehouse._encode.payloads import Lookup
 from stepwell.warehouse._restore.bases import BASES_NEEDED, Bases, Broken, Places, pieces
 from stepwell.warehouse._restore.ids import IDS_NEEDED, whole_prompts
 from stepwell.warehouse._restore.texts import TEXTS_NEEDED, Texts
+from stepwell.warehouse._tables.numbers import as_arrow
 
 ENCODED = (
     *("base_id", "base_depth", "prompt_ops", "prompt_suffix", "messages_ops", "messages_suffix"),
@@ -23,6 +25,8 @@ ENCODED = (
 
 WHOLE = ("prompt_ids", "messages", "tools")
 """What they are restored to: int32 list; JSON text; JSON text. Null where the step has none."""
+
+_Rows = TypeVar("_Rows", pa.Table, pa.Array)
 
 BATCH_BYTES = 16 << 20
 """What one batch of whole steps weighs, about: little enough for the allocator to use the memory of the last one again."""
@@ -51,18 +55,7 @@ def restore(
         StoreError: without `broken`, where a base or a payload is missing or does not fit.
     """
     reasons: Broken = {} if broken is None else broken
-    bases = Bases(steps)
-    kept = steps.select([name for name in steps.column_names if name not in ENCODED])
-    names = {"response", "messages", "tools"}.intersection({*columns, *kept.column_names})
-    texts = Texts(bases, payloads, reasons) if names else None
-    if texts is not None and "response" in kept.column_names:
-        kept = kept.set_column(kept.column_names.index("response"), "response", texts.responses())
-    if "prompt_ids" in columns:
-        kept = kept.append_column("prompt_ids", whole_prompts(bases, reasons))
-    if texts is not None and "messages" in columns:
-        kept = kept.append_column("messages", texts.messages())
-    if texts is not None and "tools" in columns:
-        kept = kept.append_column("tools", texts.tools())
+    kept = _restored(Bases(steps), None, columns, payloads, reasons)
     if reasons and broken is None:
         raise StoreError(reasons[min(reasons)])
     return kept
@@ -75,29 +68,74 @@ def restore_some(
     payloads: Lookup | None = None,
     broken: MutableMapping[str, str] | None = None,
 ) -> pa.Table:
-    """The rows of `steps` where `wanted` (bool [rows]) is true, whole. Of the others only what those refer to is restored.
+    """The rows of `steps` where `wanted` (bool [rows]) is true, as `restore_rows` gives them."""
+    return restore_rows(steps, np.flatnonzero(wanted), columns, payloads, broken)
+
+
+def restore_rows(
+    steps: pa.Table,
+    rows: Places,
+    columns: Collection[str] = WHOLE,
+    payloads: Lookup | None = None,
+    broken: MutableMapping[str, str] | None = None,
+) -> pa.Table:
+    """These different rows of `steps`, in this order, whole. Of the others only what those refer to is restored.
 
     What cannot be restored is left out where there is `broken`, which gets its id and the reason.
 
     Raises:
-        StoreError: without `broken`, where one of the wanted rows cannot be restored.
+        StoreError: without `broken`, where one of the rows cannot be restored.
     """
-    used = Bases(steps).chain(wanted)
     reasons: Broken = {}
-    whole = restore(_rows(steps, used), columns, payloads, reasons)
-    asked = wanted[used]
-    for row in sorted(reasons):
-        if asked[row]:
-            if broken is None:
-                raise StoreError(reasons[row])
-            broken[whole["step_id"][row].as_py()] = reasons[row]
-            asked[row] = False
-    return _rows(whole, asked)
+    whole = _restored(Bases(steps), rows, columns, payloads, reasons)
+    lost = sorted(reasons.keys() & set(rows.tolist())) if reasons else []
+    if lost and broken is None:
+        raise StoreError(reasons[lost[0]])
+    if broken is not None:
+        broken.update((steps["step_id"][row].as_py(), reasons[row]) for row in lost)
+    return whole.filter(pa.array(~np.isin(rows, lost))) if lost else whole
 
 
-def _rows(table: pa.Table, kept: NDArray[np.bool_]) -> pa.Table:
-    """Filtering copies, even where it keeps all."""
-    return table if kept.all() else table.filter(pa.array(kept))
+def _restored(
+    bases: Bases, rows: Places | None, columns: Collection[str], payloads: Lookup | None, reasons: Broken
+) -> pa.Table:
+    """These rows, by default all, with what of `columns` is restored behind the others."""
+    kept = bases.steps.select([name for name in bases.steps.column_names if name not in ENCODED])
+    whole = _taken(kept, rows)
+    if "prompt_ids" in columns:
+        whole = whole.append_column("prompt_ids", whole_prompts(bases, reasons, rows))
+    names = {"response", "messages", "tools"}.intersection({*columns, *kept.column_names})
+    found = _texts(bases, rows, names, payloads, reasons) if names else {}
+    if "response" in kept.column_names:
+        whole = whole.set_column(kept.column_names.index("response"), "response", found["response"])
+    for name in ("messages", "tools"):
+        whole = whole.append_column(name, found[name]) if name in columns else whole
+    return whole
+
+
+def _texts(
+    bases: Bases, rows: Places | None, names: Collection[str], payloads: Lookup | None, reasons: Broken
+) -> dict[str, pa.Array]:
+    """These columns of the rows. Nothing is looked up for what they do not refer to."""
+    used = np.ones(bases.count, np.bool_) if rows is None else bases.chain(rows)
+    broken: Broken = {}
+    texts = Texts(bases.only(used, needed(names)), payloads, broken)
+    made = {"response": texts.responses, "messages": texts.messages, "tools": texts.tools}
+    place = None if rows is None else (np.cumsum(used) - 1)[rows]
+    found = {name: _taken(make(), place) for name, make in made.items() if name in names}
+    there = np.flatnonzero(used)
+    for row, why in broken.items():
+        reasons.setdefault(int(there[row]), why)
+    return found
+
+
+def _taken(found: _Rows, rows: Places | None) -> _Rows:
+    return found if rows is None or _in_order(rows, len(found)) else found.take(as_arrow(rows))
+
+
+def _in_order(rows: Places, count: int) -> bool:
+    """Whether these are all of so many rows as they are; taking them would copy."""
+    return len(rows) == count and bool((np.diff(rows, prepend=-1) == 1).all())
 
 
 def restore_batches(
@@ -112,7 +150,7 @@ def restore_batches(
     """`steps`, with the rows of a trajectory behind each other, restored a few trajectories at a time.
 
     A batch weighs about `max_bytes` without its payloads, or as much as its one trajectory. `wanted`: the ids of the steps to be handed
-    out, all by default; `broken` is that of `restore_some`.
+    out, all by default; `broken` is that of `restore_rows`.
 
     Raises:
         StoreError: without `broken`, where a step to be handed out cannot be restored.
@@ -121,34 +159,38 @@ def restore_batches(
     if wanted is not None:
         found = pc.call_function("is_in", [steps["step_id"]], pc.SetLookupOptions(value_set=wanted))
         asked = found.to_numpy().astype(np.bool_)
-    borders = _borders(steps["trajectory_id"])
-    weights = np.add.reduceat(_weights(steps, borders, columns), borders[:-1]) if steps.num_rows else borders[:0]
-    for start, stop in pieces(weights, max_bytes):
+    codes = _codes(steps)
+    borders = np.concatenate([np.flatnonzero(np.diff(codes, prepend=-2)), [len(codes)]]).astype(np.int64)
+    by_trajectory = np.add.reduceat(weights(steps, columns), borders[:-1]) if steps.num_rows else borders[:0]
+    for start, stop in pieces(by_trajectory, max_bytes):
         first, last = int(borders[start]), int(borders[stop])
         if asked[first:last].any():
             yield restore_some(steps.slice(first, last - first), asked[first:last], columns, payloads, broken)
 
 
-def _borders(trajectories: pa.ChunkedArray) -> Places:
-    """Where each trajectory begins, and where the last one ends."""
-    codes = trajectories.combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy()
-    return np.concatenate([np.flatnonzero(np.diff(codes, prepend=-2)), [len(codes)]]).astype(np.int64)
-
-
-def _weights(steps: pa.Table, borders: Places, columns: Collection[str]) -> Places:
+def weights(steps: pa.Table, columns: Collection[str]) -> Places:
     """Bytes of each whole row, at most: a prompt's text is no longer than all texts of its trajectory up to there."""
     weights = np.full(steps.num_rows, 1, np.int64)
     if "prompt_ids" in columns:
         weights += 4 * steps["prompt_length"].fill_null(0).to_numpy().astype(np.int64)
-    if "messages" in columns:
-        both = (
+    if "messages" in columns and steps.num_rows:
+        own, answer = (
             pc.call_function("binary_length", [steps[name]]).fill_null(0).to_numpy()
             for name in ("messages_suffix", "response")
         )
-        total = np.cumsum(sum(both), dtype=np.int64)
-        before = np.concatenate([np.zeros(1, np.int64), total])[borders[:-1]]
-        weights += total - np.repeat(before, np.diff(borders))
+        codes = _codes(steps)
+        order = np.argsort(codes, kind="stable")
+        total = np.cumsum((own + answer)[order], dtype=np.int64)
+        first = np.searchsorted(codes[order], codes[order])
+        weights[order] += total - np.where(first > 0, total[first - 1], 0)
     return weights
+
+
+def _codes(steps: pa.Table) -> Places:
+    """A number for each row's trajectory."""
+    coded = steps["trajectory_id"].combine_chunks().dictionary_encode()
+    codes: Places = coded.indices.fill_null(-1).to_numpy().astype(np.int64)
+    return codes
 
 
 def readable(names: Iterable[str]) -> list[str]:

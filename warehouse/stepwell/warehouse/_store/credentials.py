@@ -2,8 +2,8 @@
 
 Variables, profiles, roles, `credential_process`, `AWS_ENDPOINT_URL` and `AWS_CA_BUNDLE` mean to a warehouse what they mean to every tool
 on boto3. Lance follows the environment and `AWS_PROFILE` by itself and renews what expires; only what it cannot see for itself is handed
-to it. Keys of a profile that is named in the options (`aws_profile`) are fixed when the warehouse is opened: where those of a role run
-out after an hour, name the profile by `AWS_PROFILE` instead.
+to it: the keys of a profile that is named in the options (`aws_profile`), and those of single sign-on. Where such keys run out, Lance asks
+for the next ones, which boto3 has (see `_tables/renewed`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from typing import Any
 
 import boto3
 import botocore.session
+from botocore.credentials import RefreshableCredentials
 from botocore.exceptions import BotoCoreError
 
 from stepwell.errors import StoreError
+from stepwell.warehouse._tables.renewed import Renewed, keys_of
 
 PROFILE = "aws_profile"
 """The storage option that names a profile. It is ours: Lance never sees it."""
@@ -48,25 +50,25 @@ def seen_by_lance(options: Mapping[str, str]) -> dict[str, str]:
     session = session_of(options)
     try:
         endpoint = {} if "aws_endpoint" in options else _endpoint(session)
-        found = {"aws_region": session.region_name, **endpoint, **_keys(session, options)}
+        credentials = None if "aws_access_key_id" in options else _not_lances(session, options)
+        fixed = ({"aws_region": session.region_name} if session.region_name else {}) | endpoint | given
+        if isinstance(credentials, RefreshableCredentials):
+            found: dict[str, str] = Renewed(fixed, session)
+        else:
+            found = fixed if credentials is None else {**keys_of(credentials), **fixed}
     except BotoCoreError as error:
         raise StoreError(f"cannot get credentials for the object store: {error}") from error
+    except OSError as error:
+        raise StoreError(str(error)) from error
     _trust(options)
-    return {name: value for name, value in found.items() if value} | given
+    return found
 
 
-def _keys(session: Any, options: Mapping[str, str]) -> dict[str, str | None]:
-    if "aws_access_key_id" in options:
-        return {}
+def _not_lances(session: Any, options: Mapping[str, str]) -> Any:
+    """The credentials, where Lance does not find them by itself."""
     credentials = session.get_credentials()
-    if credentials is None or (PROFILE not in options and credentials.method not in _NOT_LANCES):
-        return {}
-    keys = credentials.get_frozen_credentials()
-    return {
-        "aws_access_key_id": keys.access_key,
-        "aws_secret_access_key": keys.secret_key,
-        "aws_session_token": keys.token,
-    }
+    seen = credentials is None or (PROFILE not in options and credentials.method not in _NOT_LANCES)
+    return None if seen else credentials
 
 
 def _endpoint(session: Any) -> dict[str, str]:

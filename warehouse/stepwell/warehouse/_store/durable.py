@@ -7,16 +7,19 @@ minute: a power cut in that time must find the records still in the spool.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
 from contextlib import suppress
 from pathlib import Path
 
 from stepwell.warehouse._store.s3 import is_object_store
 
-_FOLDERS = ("data", "_versions", "_deletions", "_transactions", "_indices/*", "_refs/*")
+_PLACES = ("data", "_versions", "_deletions", "_transactions", "_indices/*", "_refs/*")
 """Of a table, where its commits write: an index that a version names must be as durable as the version."""
-_SLACK_NS = 2_000_000_000
-"""Times of files are coarser than clocks."""
+_AT_REST_NS = 60_000_000_000
+"""A file that was written to so long ago is written to no more. It is not looked at again: there are tens of thousands of them."""
+
+_State = tuple[int, int]
+"""When a file was written to (ns since the epoch), and its size. Times of files are coarser than clocks."""
 
 
 class Durable:
@@ -24,8 +27,7 @@ class Durable:
 
     def __init__(self, uri: str) -> None:
         self._root = None if is_object_store(uri) else Path(uri)
-        self._since = 0
-        """The newest file that is known to be on the disk (ns since the epoch, by the file system's clock)."""
+        self._folders: dict[Path, _Folder] = {}
 
     def settle(self) -> None:
         """When this returns, all that the tables held before is on the disk.
@@ -35,28 +37,45 @@ class Durable:
         """
         if self._root is None:
             return
-        newest = self._since
-        for folder in self._folders():
-            changed = False
-            for path, at in _files(folder):
-                if at >= self._since - _SLACK_NS:
-                    force(path)
-                    changed, newest = True, max(newest, at)
-            if changed:
-                force(folder)
-        self._since = newest
-
-    def _folders(self) -> Iterator[Path]:
-        assert self._root is not None
-        for table in self._root.glob("*.lance"):
-            yield from (folder for name in _FOLDERS for folder in table.glob(name) if folder.is_dir())
+        there = [path for table in self._root.glob("*.lance") for name in _PLACES for path in table.glob(name)]
+        self._folders = {path: self._folders.get(path) or _Folder(path) for path in there if path.is_dir()}
+        for folder in self._folders.values():
+            with suppress(FileNotFoundError):  # an index that was cleaned up just now
+                folder.settle()
 
 
-def _files(folder: Path) -> Iterator[tuple[str, int]]:
-    with os.scandir(folder) as found:
-        for entry in found:
-            with suppress(FileNotFoundError):  # cleaned up since it was listed
-                yield entry.path, entry.stat().st_mtime_ns
+class _Folder:
+    """A folder, and its files as they were when they were forced to the disk."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._at_rest: set[str] = set()
+        self._recent: dict[str, _State] = {}
+
+    def settle(self) -> None:
+        now, changed = time.time_ns(), False
+        names = set(os.listdir(self._path))  # noqa: PTH208 — names alone: there are tens of thousands
+        self._at_rest &= names
+        recent = dict[str, _State]()
+        for name in names - self._at_rest:
+            if (state := _state(self._path / name)) is None:
+                continue
+            if state != self._recent.get(name):
+                force(self._path / name)
+                changed = True
+            recent[name] = state
+        if changed:
+            force(self._path)
+        old = {name for name, (at, _) in recent.items() if now - at > _AT_REST_NS}
+        self._at_rest |= old
+        self._recent = {name: recent[name] for name in recent.keys() - old}
+
+
+def _state(path: Path) -> _State | None:
+    with suppress(FileNotFoundError):  # cleaned up since it was listed
+        said = path.stat()
+        return said.st_mtime_ns, said.st_size
+    return None
 
 
 def force(path: str | Path) -> None:

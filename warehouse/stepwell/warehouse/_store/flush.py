@@ -143,5 +143,13 @@ class Inbox:
 
     def remove(self, keys: Iterable[str]) -> None:
         """Those of these names are committed, or refused."""
+        self._delete(keys)
+
+    def discard(self, table: str, flushes: Iterable[Flush]) -> None:
+        """Delete the files that these flushes have written for `table`. Only of such as nobody can commit any more."""
+        listed = (one for flush in flushes for one in flush.fragments.get(table, ()))
+        self._delete(f"{table}.lance/data/{file['path']}" for one in listed for file in orjson.loads(one)["files"])
+
+    def _delete(self, keys: Iterable[str]) -> None:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             list(pool.map(self._objects.delete, [[key] for key in keys]))

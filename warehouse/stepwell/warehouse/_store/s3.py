@@ -16,6 +16,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from stepwell.errors import StoreError
 from stepwell.warehouse._store.credentials import session_of
+from stepwell.warehouse._tables.renewed import Renewed
+
+_KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 
 PROBE = ".stepwell-probe-"
 """How the object begins with which a bucket is tried out."""
@@ -83,7 +86,8 @@ def s3_client(options: Mapping[str, str], *, patient: bool = False) -> Any:
     Raises:
         StoreError: the options name a profile that is not there.
     """
-    session = session_of(options)
+    renewed = isinstance(options, Renewed)  # then boto3 renews its keys, too, and is to have none from here
+    session = options.session if isinstance(options, Renewed) else session_of(options)
     virtual = options.get("aws_virtual_hosted_style_request") == "true"
     how: dict[str, Any] = {"connect_timeout": 3, "read_timeout": 10, "retries": {"max_attempts": 2}}
     if patient:
@@ -94,8 +98,6 @@ def s3_client(options: Mapping[str, str], *, patient: bool = False) -> Any:
         "s3",
         endpoint_url=options.get("aws_endpoint"),
         region_name=options.get("aws_region") or session.region_name or "us-east-1",
-        aws_access_key_id=options.get("aws_access_key_id"),
-        aws_secret_access_key=options.get("aws_secret_access_key"),
-        aws_session_token=options.get("aws_session_token"),
+        **{name: None if renewed else options.get(name) for name in _KEYS},
         config=Config(**how),
     )

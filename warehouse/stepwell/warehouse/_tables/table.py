@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import lance
 import orjson
@@ -12,27 +12,42 @@ import pyarrow as pa
 from lance.commit import CommitConflictError
 
 from stepwell.errors import CommitConflict, StoreError
+from stepwell.warehouse._tables.renewed import Renewed, current
 from stepwell.warehouse._tables.schema import SCHEMA_VERSION, STORAGE_VERSION, TableSpec
 
 LEDGER_KEY = "__ledger__"
 """The key of the one row per table that is no data."""
 
+_INDEX_BYTES, _METADATA_BYTES = 128 << 20, 64 << 20
+"""What Lance may keep of indices, and of the metadata of files; by default that is six gigabytes, and one, for each table."""
+
 Options = Mapping[str, str]
+Session = Any
+"""`lance.Session`, which Lance's stubs do not export."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def opened(spec: TableSpec, root: str, options: Options, *, create: bool) -> lance.LanceDataset:
-    """The table under `root`, made when it is missing and `create` says so.
+def new_session() -> Session:
+    """What tables that are read together keep in memory, with a bound. Not for two places of the same name, one after the other."""
+    bounds = {"index_cache_size_bytes": _INDEX_BYTES, "metadata_cache_size_bytes": _METADATA_BYTES}
+    return vars(lance)["Session"](**bounds)
+
+
+def opened(
+    spec: TableSpec, root: str, options: Options, *, create: bool, session: Session | None = None
+) -> lance.LanceDataset:
+    """The table under `root`, made when it is missing and `create` says so; what is read of it is kept in `session`.
 
     Raises:
         StoreError: the store cannot be read or written, the table is missing, or of another schema.
     """
     uri = uri_of(spec, root)
-    dataset = _open(uri, options)
+    session = session or new_session()
+    dataset = _open(uri, options, session)
     if dataset is None and not create:
         raise StoreError(f"there is no table {uri}; `stepwell up` or `stepwell demo` makes a warehouse")
-    dataset = dataset or _make(spec, root, options)
+    dataset = dataset or _make(spec, root, options, session)
     _check_schema(dataset, uri)
     return guarded(uri, _with_columns, dataset, spec) if create else dataset
 
@@ -64,9 +79,21 @@ def ledger_row(spec: TableSpec, marks: Mapping[str, int], commit: int) -> pa.Tab
     return pa.Table.from_pylist([{spec.key: LEDGER_KEY, "ledger": ledger}], schema=spec.schema)
 
 
-def _open(uri: str, options: Options) -> lance.LanceDataset | None:
+def newest(dataset: lance.LanceDataset, options: Options) -> lance.LanceDataset:
+    """Its newest version: one request where that is `dataset`'s, else two; asking for the number and then for the version takes three."""
+    found = _dataset(dataset.uri, options, dataset.session())
+    return dataset if found.version == dataset.version else found
+
+
+def _dataset(uri: str, options: Options, session: Session) -> lance.LanceDataset:
+    if isinstance(options, Renewed):
+        return lance.dataset(namespace_client=options.namespace(uri), table_id=[uri], session=session)
+    return lance.dataset(uri, storage_options=current(options), session=session)
+
+
+def _open(uri: str, options: Options, session: Session) -> lance.LanceDataset | None:
     try:
-        return lance.dataset(uri, storage_options=dict(options))
+        return _dataset(uri, options, session)
     except ValueError as error:
         if "not found" in str(error).lower():
             return None
@@ -75,25 +102,25 @@ def _open(uri: str, options: Options) -> lance.LanceDataset | None:
         raise StoreError(f"cannot reach the store of {uri}: {first_line(error)}") from error
 
 
-def _make(spec: TableSpec, root: str, options: Options) -> lance.LanceDataset:
+def _make(spec: TableSpec, root: str, options: Options, session: Session) -> lance.LanceDataset:
     import lancedb  # seconds of imports, needed once in a warehouse's life
 
-    uri = uri_of(spec, root)
+    uri, given = uri_of(spec, root), current(options)
     how = {
-        **options,
+        **given,
         "new_table_enable_stable_row_ids": "true",  # cannot be switched on later
         "new_table_data_storage_version": STORAGE_VERSION,
     }
     try:
-        lancedb.connect(root, storage_options=dict(options)).create_table(
+        lancedb.connect(root, storage_options=given).create_table(
             spec.name, data=ledger_row(spec, {}, 0), schema=spec.schema, exist_ok=True, storage_options=how
         )
     except (OSError, RuntimeError, ValueError) as error:
         # Another process may have created it in the same moment; then it is simply there.
-        if (made := _open(uri, options)) is not None:
+        if (made := _open(uri, options, session)) is not None:
             return made
         raise StoreError(f"cannot create the table {uri}: {first_line(error)}") from error
-    made = _open(uri, options)
+    made = _open(uri, options, session)
     if made is None:
         raise StoreError(f"the table {uri} was created and is not there; does the store keep what it acknowledges?")
     return made

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Self
+from weakref import WeakKeyDictionary
 
 import lance
 import numpy as np
@@ -25,6 +25,8 @@ At = int | str | datetime | None
 """A version: a commit's number, `name@version` of a dataset, or a moment (a text is ISO 8601; UTC without a zone). None: the newest."""
 
 _COLUMNS = ["commit", "producer", "after", "sequence", "created_at"]
+_KEPT = 64
+"""Commits whose marks are remembered."""
 _NUMBER = re.compile(r"[0-9]{1,100}")
 
 
@@ -35,26 +37,38 @@ class History:
         """`commits`: the table's rows, in any order, without its ledger row."""
         self._rows = commits.select(_COLUMNS).sort_by([("producer", "ascending"), ("sequence", "ascending")])
         self._numbers: NDArray[np.int64] = self._rows["commit"].to_numpy()
+        self._marks: dict[int, dict[str, int]] = {}
 
     @classmethod
-    def read(cls, dataset: lance.LanceDataset) -> Self:
-        """The history that this version of the table `commits` tells."""
-        return cls(dataset.to_table(columns=_COLUMNS, filter="ledger IS NULL"))
+    def read(cls, dataset: lance.LanceDataset) -> History:
+        """What the table `commits` tells: read once for each version of a `dataset`."""
+        version, known = _read.get(dataset, (0, None))
+        if known is None or version != dataset.version:
+            known = cls(dataset.to_table(columns=_COLUMNS, filter="ledger IS NULL"))
+            _read[dataset] = dataset.version, known
+        return known
 
-    @property
+    @cached_property
     def number(self) -> int:
         """The newest commit; 0 when nothing was committed yet."""
         return int(self._numbers.max(initial=0))
 
     def upto(self, at: int | None = None) -> pa.Table:
         """The rows (commit, producer, after, sequence) of the commits up to number `at`, by producer and sequence."""
-        rows = self._rows if at is None else self._rows.filter(pc.field("commit") <= at)
+        rows = self._rows if at is None or at >= self.number else self._rows.filter(pc.field("commit") <= at)
         return rows.select(_COLUMNS[:-1])
 
     def marks(self, at: int | None = None) -> dict[str, int]:
         """Each producer's highest record number at commit `at`, by default at the newest."""
-        highest = self.upto(at).group_by("producer").aggregate([("sequence", "max")])
-        return dict(zip(highest["producer"].to_pylist(), highest["sequence_max"].to_pylist(), strict=True))
+        number = self.number if at is None else at
+        found = self._marks.get(number)
+        if found is None:
+            if len(self._marks) >= _KEPT:
+                self._marks.clear()
+            highest = self.upto(number).group_by("producer").aggregate([("sequence", "max")])
+            found = dict(zip(highest["producer"].to_pylist(), highest["sequence_max"].to_pylist(), strict=True))
+            self._marks[number] = found
+        return dict(found)
 
     def number_at(self, moment: datetime) -> int:
         """The last commit made at or before `moment`, by the committers' clocks; 0 when there was none. A naive moment is UTC."""
@@ -92,6 +106,10 @@ class History:
             name: (ends[start:stop], np.append(self._numbers[start:stop], 0))
             for name, start, stop in zip(names.dictionary.to_pylist(), starts[:-1], starts[1:], strict=True)
         }
+
+
+_read: WeakKeyDictionary[lance.LanceDataset, tuple[int, History | None]] = WeakKeyDictionary()
+"""Datasets that are still in use, each with the version it was of, and what was read."""
 
 
 def number_of(at: At, history: History, dataset_at: Callable[[str, int], int]) -> int:

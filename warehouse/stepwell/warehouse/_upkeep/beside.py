@@ -21,6 +21,9 @@ from stepwell.warehouse._tables.ledger import Marks
 UNFINISHED = 3600.0
 """Seconds after which a file that is still being written, a probe, or a part of an old lease is litter."""
 
+FORGETTING = "_forget"
+"""The folder in which a `forget` says what it has set about, until that is done."""
+
 UNREACHED = 2 * 24 * 3600.0
 """Seconds after which an announcement goes that waits for one before it. Its writer, if it comes back, announces both anew."""
 

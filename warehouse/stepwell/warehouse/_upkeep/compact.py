@@ -13,6 +13,7 @@ import lance
 from lance.optimize import Compaction, CompactionOptions
 
 from stepwell.errors import CommitConflict, StoreError
+from stepwell.warehouse._tables.again import is_conflict
 from stepwell.warehouse._tables.ledger import LedgerTable
 from stepwell.warehouse._tables.table import guarded
 
@@ -114,11 +115,6 @@ def compact(
     raise StoreError(
         f"could not compact {table.uri}: others changed the same fragments at each of {_ATTEMPTS} attempts"
     )
-
-
-def is_conflict(error: BaseException) -> bool:
-    """Whether Lance says that trying again may do: it has no type of its own for this."""
-    return "conflict" in str(error).lower()
 
 
 def _compact(table: LedgerTable, found: Sequence[Fragment], stop: Callable[[], bool]) -> int:

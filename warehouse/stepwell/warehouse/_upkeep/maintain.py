@@ -18,11 +18,12 @@ import lance
 from stepwell.errors import StoreError
 from stepwell.warehouse._store.objects import objects_at
 from stepwell.warehouse._tables.ledger import LedgerTable
-from stepwell.warehouse._tables.schema import PAYLOADS, STEPS
+from stepwell.warehouse._tables.schema import EXCHANGES, PAYLOADS, STEPS
 from stepwell.warehouse._tables.table import guarded
 from stepwell.warehouse._upkeep import beside
 from stepwell.warehouse._upkeep.compact import MANY, compact, wanted
 from stepwell.warehouse._upkeep.indices import lacking, make
+from stepwell.warehouse._upkeep.raw import expire
 from stepwell.warehouse._upkeep.sweep import Swept, sweep
 
 _log = logging.getLogger(__name__)
@@ -57,6 +58,8 @@ class Maintenance:
 
     tables: dict[str, Tended]
     payloads: Swept = field(default_factory=Swept)
+    raw: int = 0
+    """Raw calls that were old enough to go."""
     litter: list[str] = field(default_factory=list)
     """Keys of the objects that an interrupted process had left."""
     errors: list[str] = field(default_factory=list)
@@ -73,12 +76,17 @@ class Maintainer:
         storage_options: Mapping[str, str],
         *,
         keep: timedelta = KEPT,
+        keep_raw: timedelta | None = None,
         many: int = MANY,
         full: bool = False,
         stop: Callable[[], bool] = lambda: False,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """`many`: the fragments that are worth a compaction. `full`: merge large ones, too. `now`: seconds since the epoch."""
+        """`many`: the fragments that are worth a compaction. `full`: merge large ones, too. `now`: seconds since the epoch.
+
+        `keep_raw`: how old raw calls may become; None: they stay.
+        """
+        self._keep_raw = keep_raw
         self._root, self._tables, self._options = root, tables, storage_options
         self._keep, self._many, self._full = keep, many, full
         self._stop, self._now = stop, now
@@ -103,7 +111,8 @@ class Maintainer:
         return Maintenance({name: Tended() for name in self._tables})
 
     def sweep(self, said: Maintenance, *, dry_run: bool = False) -> None:
-        """Payloads that nothing refers to."""
+        """Payloads that nothing refers to, and raw calls that were kept long enough."""
+        self._expire(said, dry_run=dry_run)
         if {PAYLOADS.name, STEPS.name} <= self._tables.keys() and not self._stop():
             try:
                 said.payloads = sweep(
@@ -111,6 +120,14 @@ class Maintainer:
                 )
             except StoreError as error:
                 _note(said.errors, "sweeping the payloads", error)
+
+    def _expire(self, said: Maintenance, *, dry_run: bool) -> None:
+        if self._keep_raw is not None and EXCHANGES.name in self._tables and not self._stop():
+            try:
+                before = self._now() - self._keep_raw.total_seconds()
+                said.raw = expire(self._tables[EXCHANGES.name], before, dry_run=dry_run)
+            except StoreError as error:
+                _note(said.errors, "removing old raw calls", error)
 
     def tidy(self, said: Maintenance, *, dry_run: bool = False) -> None:
         """What lies beside the tables and was left by somebody."""

@@ -9,29 +9,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stepwell.errors import CommitConflict, StoreError
 from stepwell.warehouse._query.kept import Kept, Part, read_back, stored
 from stepwell.warehouse._query.query import run_query
-from stepwell.warehouse._query.stream import rows_of
+from stepwell.warehouse._query.rows import rows_of
 from stepwell.warehouse._restore.read import matching
+from stepwell.warehouse._tables.again import again
 from stepwell.warehouse._tables.ledger import LedgerTable
 from stepwell.warehouse._tables.newer import Newer
 from stepwell.warehouse._tables.schema import EVENTS, EXCHANGES, GROUPS, STEPS, SUMMARIES, TRAJECTORIES
 from stepwell.warehouse._tables.table import guarded
 from stepwell.warehouse._tables.versions import History
-from stepwell.warehouse._upkeep.compact import is_conflict
 
 _MANY = 20_000
 """Trajectories from which on all are made anew: naming them would take longer."""
 
 _ALL = "ledger IS NULL"
-
-_TRIES = 20
 
 _ATTEMPTS = ("attempt.superseded", "attempt.used")
 """Events about a step that change what its trajectory says."""
@@ -175,23 +173,8 @@ def clear(tables: Mapping[str, LedgerTable]) -> None:
     Raises:
         StoreError: the store failed, or others came first every time.
     """
-    for spec in SUMMARIES:
-        _clear(tables[spec.name])
-
-
-def _clear(table: LedgerTable) -> None:
-    for _ in range(_TRIES):
-        table.refresh()
-        try:
-            table.rewrite(table.spec.schema.empty_table(), _ALL, {}, 0)
-        except CommitConflict:
-            continue
-        except StoreError as error:
-            if not is_conflict(error):
-                raise
-        else:
-            return
-    raise StoreError(f"could not clear {table.uri}: others changed it at each of {_TRIES} attempts")
+    for table in (tables[spec.name] for spec in SUMMARIES):
+        again(table, partial(table.rewrite, table.spec.schema.empty_table(), _ALL, {}, 0))
 
 
 def about_summaries(sql: str) -> frozenset[str]:

@@ -6,6 +6,7 @@ a writer puts again what it has not seen for three days (see `_encode/payloads`)
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -13,17 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from stepwell.errors import CommitConflict, StoreError
+from stepwell.warehouse._tables.again import again
 from stepwell.warehouse._tables.ledger import LedgerTable
 from stepwell.warehouse._tables.table import guarded
-from stepwell.warehouse._upkeep.compact import is_conflict
 
 KEPT = 7 * 24 * 3600.0
 """Seconds after which a payload without a reference goes."""
 
 _AT_ONCE = 5_000
 """Rows in one deletion, which names each of them."""
-_ATTEMPTS = 5
 
 
 class Swept(NamedTuple):
@@ -54,15 +53,15 @@ def sweep(payloads: LedgerTable, steps: LedgerTable, now: float, *, dry_run: boo
     at = rows["created_at"].cast(pa.int64()).fill_null(0).to_numpy() / 1e6
     old = last & (at < now - KEPT)
     if old.any():
-        old[old] = ~guarded(steps.uri, _referenced, steps, ids.filter(pa.array(old)))
+        old[old] = ~guarded(steps.uri, referenced, steps, ids.filter(pa.array(old)))
     gone = old | ~last
     if gone.any() and not dry_run:
-        _delete(payloads, rows["_rowid"].to_numpy()[gone])
+        delete_rows(payloads, rows["_rowid"].to_numpy()[gone])
     size = int(rows["size"].fill_null(0).to_numpy()[gone].sum())
     return Swept(int(old.sum()), int((~last).sum()), size)
 
 
-def _referenced(steps: LedgerTable, ids: pa.Array) -> NDArray[np.bool_]:
+def referenced(steps: LedgerTable, ids: pa.Array) -> NDArray[np.bool_]:
     """Which of `ids` any step refers to, committed or about to be. Bool [ids]."""
     asked, found = pc.SetLookupOptions(value_set=ids), np.zeros(len(ids), np.bool_)
     for batch in steps.dataset.to_batches(columns=["payload_ids"], filter="payload_ids IS NOT NULL"):
@@ -71,16 +70,16 @@ def _referenced(steps: LedgerTable, ids: pa.Array) -> NDArray[np.bool_]:
     return found
 
 
-def _delete(table: LedgerTable, row_ids: NDArray[np.uint64]) -> None:
+def delete_rows(table: LedgerTable, row_ids: NDArray[np.uint64]) -> None:
+    """Delete the rows of these ids, wherever compaction has moved them.
+
+    Raises:
+        StoreError: the store failed, or others changed the same fragments each time.
+    """
     for start in range(0, len(row_ids), _AT_ONCE):
         listed = ", ".join(map(str, row_ids[start : start + _AT_ONCE].tolist()))
-        for attempt in range(_ATTEMPTS):
-            try:
-                guarded(table.uri, table.dataset.delete, f"_rowid IN ({listed})")
-                break
-            except StoreError as error:
-                conflict = isinstance(error, CommitConflict) or is_conflict(error)
-                if not conflict or attempt == _ATTEMPTS - 1:
-                    raise
-                table.refresh()
-    table.refresh()
+        again(table, partial(_delete, table, f"_rowid IN ({listed})"))
+
+
+def _delete(table: LedgerTable, condition: str) -> None:
+    guarded(table.uri, table.dataset.delete, condition)

@@ -69,7 +69,7 @@ def check_files(sound: Sound, flushes: Iterable[Flush], report: Report, now: flo
         report.bad(
             sound.table.uri,
             f"the file {path} of an older version is not there",
-            "that version cannot be read; nothing else needs it",
+            "that version cannot be read, and nothing else needs it; if its removal was interrupted, `stepwell maintain` goes on with it",
         )
     announced = _announced(flushes, name)
     said.bytes_referenced = sum(

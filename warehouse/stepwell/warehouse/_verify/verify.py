@@ -14,7 +14,7 @@ from stepwell.warehouse._store.objects import objects_at
 from stepwell.warehouse._tables.ledger import LedgerTable, Marks
 from stepwell.warehouse._tables.schema import TABLES
 from stepwell.warehouse._tables.table import guarded
-from stepwell.warehouse._upkeep.beside import beside, litter
+from stepwell.warehouse._upkeep.beside import FORGETTING, beside, litter
 from stepwell.warehouse._verify.content import check_datasets, check_steps
 from stepwell.warehouse._verify.files import Sound, check_contents, check_files, tables_of
 from stepwell.warehouse._verify.report import Report
@@ -83,6 +83,9 @@ def _announced(root: str, storage_options: Mapping[str, str], report: Report, no
     if len(flushes) < len(keys) and (lost := sorted(set(inbox.keys()) - {flush.key for flush in flushes})):
         what = f"{len(lost)} announcements cannot be read, first {lost[0]}"
         report.bad(root, what, "upgrade what commits here, or remove them: their writers announce them anew", lost)
+    if any(one.key.startswith(f"{FORGETTING}/") for one in there):
+        what = "a `stepwell forget` was interrupted, or is at work: what it is to remove is still there, or half of it"
+        report.bad(root, what, "run it again; it finishes what was begun, whatever it is asked for")
     if gone := litter(there, now):
         what = f"{len(gone)} objects were left by interrupted work, first {gone[0].key}"
         report.note(root, what, "`stepwell maintain` removes them", [one.key for one in gone])
