@@ -34,7 +34,7 @@ HEAVY = [
 
 def test_the_commands_are_all_there() -> None:
     assert set(COMMANDS) == {
-        *("run", "demo", "up", "proxy", "gateway", "ingest", "import", "query", "score", "flush", "dataset"),
+        *("run", "demo", "up", "proxy", "gateway", "ingest", "import", "query", "score", "flush", "dataset", "token"),
         *("maintain", "verify", "migrate", "copy", "forget", "doctor", "ca", "version"),
     }
 

@@ -40,6 +40,10 @@ class FakeWarehouse:
         self._check()
         return self.committed
 
+    def version(self) -> int:
+        self._check()
+        return len(self.committed)
+
     def _check(self) -> None:
         if self.broken:
             raise StoreError("the store is away")

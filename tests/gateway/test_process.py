@@ -16,7 +16,7 @@ import pytest
 from tests.gateway.running import started
 
 from stepwell.errors import SettingsError, SpoolError
-from stepwell.gateway import GatewayConfig, _process, run_gateway
+from stepwell.gateway import GatewayConfig, Tokens, _process, run_gateway
 from stepwell.spool import Spool, SpoolReader
 
 STEP: dict[str, Any] = {"prompt_ids": [1], "response_ids": [2]}
@@ -93,7 +93,8 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
 
 
 def test_an_address_that_is_not_ours(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"192\.0\.2\.1"):
+    Tokens(tmp_path).create(["read"])
+    with pytest.raises(SettingsError, match=r"cannot listen on 192\.0\.2\.1"):
         run(GatewayConfig(host="192.0.2.1", port=0), tmp_path)
     with pytest.raises(SettingsError):
         run(GatewayConfig(host="no.such.host.invalid", port=0), tmp_path)

@@ -13,7 +13,8 @@ import pytest
 COLUMNS = [
     *("call_id", "prompt_id", "group_id", "split", "parent_id", "turn", "status", "finish_reason", "trainable"),
     *("untrainable_reason", "policy", "policy_version", "model", "source", "prompt_length", "step_reward"),
-    *("trajectory_reward", "started_at", "finished_at"),
+    *("trajectory_reward", "started_at", "finished_at", "superseded_by", "side", "dialect", "input_tokens"),
+    *("output_tokens", "labels", "drift", "tool_error", "refusal"),
 ]
 
 
@@ -32,6 +33,9 @@ class Tables:
 
     def marks(self) -> dict[str, int]:
         return {}
+
+    def version(self) -> int:
+        return 0
 
 
 def step(number: int) -> dict[str, Any]:
@@ -127,7 +131,7 @@ def test_without_a_warehouse_reads_are_unavailable_and_submissions_work(api_of: 
         raise OSError("no such place")
 
     api = api_of(warehouse=missing)
-    for path in ("/steps", "/trajectories", "/datasets"):
+    for path in ("/steps", "/trajectories", "/groups", "/datasets", "/stats", "/stream", "/steps/a", "/datasets/a"):
         answer = api.get(path)
         assert (
             answer.status_code == 503 and "no such place" in answer.json()["detail"] and answer.headers["retry-after"]

@@ -67,6 +67,17 @@ def test_pages_one_after_the_other(filled: Warehouse, direction: str, limit: int
         "SELECT count(*) AS n, sum(step_reward) AS total FROM steps WHERE trajectory_id = 't''3' AND trainable",
         "SELECT * FROM steps WHERE step_id = 's0003' OR trajectory_id = 't''1' ORDER BY step_id",
         "SELECT step_id, trajectory_rewards FROM steps WHERE step_id = 's0003'",
+        "SELECT * FROM events WHERE target_id IN ('t''3', 's0003', 'nobody') ORDER BY event_id",
+        "SELECT kind, count(*) AS n, sum(value) AS v FROM events e WHERE e.target_id = 't''3' AND kind <> 'label' GROUP BY 1 ORDER BY 1",
+        "SELECT * FROM feedback WHERE target_kind = 'step' AND target_id IN ('s0003', 's0004') ORDER BY event_id LIMIT 20",
+        "SELECT * FROM feedback WHERE author = 'nobody' OR target_id = 't''3' ORDER BY event_id",
+        'SELECT step_id FROM steps WHERE "commit" > 5 ORDER BY "commit" DESC, step_id LIMIT 900',
+        'SELECT step_id FROM steps s WHERE s."commit" > 2 AND trainable ORDER BY "commit", step_id LIMIT 4',
+        'SELECT step_id FROM steps WHERE "commit" > 99 ORDER BY "commit" DESC LIMIT 9',
+        'SELECT step_id FROM steps WHERE "commit" > 2 OR turn = 0 ORDER BY "commit", step_id LIMIT 9',
+        'SELECT step_id FROM steps WHERE NOT "commit" > 2 ORDER BY "commit", step_id LIMIT 9',
+        'SELECT event_id FROM events WHERE "commit" > 6 ORDER BY "commit" DESC, event_id LIMIT 900',
+        'SELECT step_id FROM steps WHERE "commit" > -1 AND "commit" > 3 ORDER BY "commit", step_id LIMIT 9',
         'SELECT "commit" AS step_id, producer AS "commit" FROM steps ORDER BY "commit", step_id LIMIT 3',
         "SELECT max(step_id) AS m FROM steps LIMIT 1",
         'SELECT DISTINCT producer FROM steps ORDER BY "commit", producer LIMIT 2',
@@ -119,6 +130,23 @@ def test_feedback_is_found_among_other_events(filled: Warehouse, monkeypatch: py
     assert len(found) == 2 and len(looked) == 1
 
 
+@pytest.mark.parametrize("view", ["events", "feedback"])
+def test_only_what_was_said_about_the_target_is_looked_at(
+    filled: Warehouse, view: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = filled.query("SELECT target_id, count(*) AS n FROM events GROUP BY 1 ORDER BY n DESC, 1 LIMIT 1").to_pylist()
+    looked: list[int] = []
+
+    def noted(*arguments: Any, **how: Any) -> Any:
+        looked.append(len(how["within"]["events"]))
+        return run_query(*arguments, **how)
+
+    monkeypatch.setattr(_page_rows, "run_query", noted)
+    target = said[0]["target_id"].replace("'", "''")
+    filled.query(f"SELECT * FROM {view} WHERE target_id = '{target}'")
+    assert looked and looked[0] <= said[0]["n"] + 1  # and the ledger's row, where it has none
+
+
 def test_few_rows_are_looked_at(filled: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
 
@@ -129,7 +157,8 @@ def test_few_rows_are_looked_at(filled: Warehouse, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(_page_rows, "rows_about", noted)
     filled.query(f"SELECT step_id FROM steps ORDER BY {KEY} LIMIT 3")
     filled.query("SELECT step_id FROM steps WHERE step_id = 's0003'")
-    assert looked[0] <= 5 and looked[1] == 1
+    few = len(filled.query('SELECT step_id FROM steps WHERE "commit" > 7 ORDER BY "commit" DESC, step_id LIMIT 500'))
+    assert looked[0] <= 5 and looked[1] == 1 and looked[2:] == [few]
 
 
 def test_responses_are_whole(feed: Any, ingest: Any, warehouse: Warehouse) -> None:

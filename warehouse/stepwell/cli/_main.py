@@ -23,6 +23,7 @@ from stepwell.cli._query import query
 from stepwell.cli._run import run as run_agent
 from stepwell.cli._score import score
 from stepwell.cli._services import gateway, ingest, proxy
+from stepwell.cli._token import app as token
 from stepwell.cli._up import up
 from stepwell.cli._verify import verify
 from stepwell.cli._version import version
@@ -78,6 +79,7 @@ _add(_DATA, verify)
 _add(_DATA, migrate)
 _add(_DATA, copy)
 _add(_DATA, forget)
+app.add_typer(token, name="token", rich_help_panel=_ABOUT)
 _add(_ABOUT, doctor)
 _add(_ABOUT, ca)
 _add(_ABOUT, version)

@@ -3,7 +3,8 @@
 Everything lies under `/api/v1`. `POST /steps`, `/feedback`, `/trajectories` take one object or an array; each record is checked
 and answered for on its own, after the spool has it on disk. `POST /flush` waits until what was accepted can be read.
 `GET /steps`, `/trajectories`, `/datasets` list what is committed. Errors are problem documents (RFC 9457). `GET /health` and
-`/metrics` ask for no token; everything else asks for `Authorization: Bearer <token>`.
+`/metrics` ask for no token; everything else asks for `Authorization: Bearer <token>`: the installation's,
+or one of `Tokens` with the scope. `POST /v1/traces` takes OpenTelemetry's spans of model calls.
 
 The gateway needs no warehouse to take submissions: it writes to its own spool, which ingest reads. Nothing is accepted that
 cannot be kept: a full spool answers 503 with Retry-After.
@@ -17,12 +18,13 @@ from typing import TYPE_CHECKING
 
 from stepwell.errors import MissingExtra
 from stepwell.gateway._config import GatewayConfig
+from stepwell.gateway._tokens import SCOPES, Scope, Token, Tokens
 
 if TYPE_CHECKING:
     from stepwell.gateway._app import create_app
     from stepwell.gateway._process import run_gateway
 
-__all__ = ["GatewayConfig", "create_app", "run_gateway"]
+__all__ = ["SCOPES", "GatewayConfig", "Scope", "Token", "Tokens", "create_app", "run_gateway"]
 
 
 def __getattr__(name: str) -> object:

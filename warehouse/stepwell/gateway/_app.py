@@ -12,17 +12,21 @@ from stepwell.gateway._auth import Guard
 from stepwell.gateway._config import GatewayConfig
 from stepwell.gateway._declarations import Declarations
 from stepwell.gateway._flush import flush_routes
+from stepwell.gateway._grants import Grants
 from stepwell.gateway._keeper import Keeper
 from stepwell.gateway._memory import Memory
 from stepwell.gateway._metrics import Metrics
 from stepwell.gateway._once import Once
+from stepwell.gateway._otlp import otlp_routes
 from stepwell.gateway._policy import policy_routes
 from stepwell.gateway._problems import install
 from stepwell.gateway._rate import RateLimit
 from stepwell.gateway._read import read_routes
 from stepwell.gateway._ready import ready_routes
+from stepwell.gateway._stream import Streams, stream_routes
 from stepwell.gateway._submit import submit_routes
 from stepwell.gateway._take import Way
+from stepwell.gateway._tokens import Tokens
 from stepwell.gateway._warehouse import OpenWarehouse, WarehouseView, as_view
 from stepwell.spool import SpoolWriter
 
@@ -40,17 +44,19 @@ def create_app(
     config: GatewayConfig | None = None,
     memory: Memory | None = None,
     policy: Path | None = None,
+    tokens: Tokens | None = None,
 ) -> FastAPI:
     """The gateway as an ASGI application.
 
     Args:
         writer: takes what is submitted; opened and closed by the caller.
         spool_folder: the folder of every producer's spool, the writer's own among them.
-        token: what clients must present; must not be empty.
+        token: the installation's, which may do everything; must not be empty.
         warehouse: what is read from, or how to open it; opened at the first read, and again after a failure.
         config: limits and host names; where to listen is the server's business.
         memory: what was submitted lately; opened and closed by the caller. Left out, it lasts as long as the application.
         policy: the file of declared policies; left out, they last as long as the application.
+        tokens: further ones, with scopes.
 
     Raises:
         SettingsError: the token is empty.
@@ -59,7 +65,7 @@ def create_app(
         raise SettingsError("the gateway needs a token: without one every program and web page here could write to it")
     config = config or GatewayConfig()
     keeper, metrics, view = Keeper(writer, spool_folder), Metrics(spool_folder), as_view(warehouse)
-    memory = memory or Memory()
+    memory, streams = memory or Memory(), Streams()
     way = Way(keeper, config, metrics, memory, Declarations(policy), Once(memory))
     app = FastAPI(
         title="Stepwell gateway",
@@ -69,6 +75,7 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,  # a redirected POST is a lost POST with many clients
     )
+    app.state.streams = streams  # for the server, which knows when all is to end
     install(app)
     for router in (
         about_routes(keeper, config),
@@ -77,11 +84,14 @@ def create_app(
         policy_routes(way),
         flush_routes(keeper, view),
         read_routes(view),
+        stream_routes(view, streams),
     ):
         app.include_router(router, prefix=PREFIX)
     app.include_router(metrics_routes(metrics))
+    app.include_router(otlp_routes(way))  # where exporters look for it
     if config.rate_in_force:
         app.add_middleware(RateLimit, rate=config.rate_in_force)
     hosts = [config.host, *config.allowed_hosts]
-    app.add_middleware(Guard, token=token, hosts=hosts)
+    grants = None if tokens is None else Grants(tokens)
+    app.add_middleware(Guard, token=token, hosts=hosts, grants=grants, local_only=not config.is_local)
     return app

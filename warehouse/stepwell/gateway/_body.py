@@ -14,18 +14,31 @@ from stepwell.errors import InvalidRecord
 from stepwell.gateway._decode import CODINGS, decoded, too_large
 from stepwell.gateway._problems import Problem
 
-__all__ = ["ARROW", "NDJSON", "Body", "Form", "Unreadable", "check_count", "parsed", "read_body", "records_in"]
+__all__ = [
+    "ARROW",
+    "NDJSON",
+    "PROTOBUF",
+    "Body",
+    "Form",
+    "Unreadable",
+    "check_count",
+    "parsed",
+    "read_body",
+    "records_in",
+]
 
-Form = Literal["json", "ndjson", "arrow"]
+Form = Literal["json", "ndjson", "arrow", "protobuf"]
 
 ARROW = "application/vnd.apache.arrow.stream"
 NDJSON = "application/x-ndjson"
+PROTOBUF = "application/x-protobuf"
 _FORMS: dict[str, Form] = {
     "application/json": "json",
     NDJSON: "ndjson",
     "application/ndjson": "ndjson",
     "application/jsonl": "ndjson",
     ARROW: "arrow",
+    PROTOBUF: "protobuf",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
@@ -22,7 +23,7 @@ class GatewayConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     host: str = "127.0.0.1"
-    """Address to listen on. Anything but a loopback address opens the gateway to the network: mind the token."""
+    """Address to listen on. Anything but a loopback address opens the gateway to the network, and needs tokens."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8787
     """0 takes a free one."""
     allowed_hosts: tuple[str, ...] = ()
@@ -38,6 +39,14 @@ class GatewayConfig(BaseModel):
     Left out: no limit on a loopback address, 100 elsewhere."""
     webhooks: dict[Source, Secret | tuple[Secret, ...]] = Field(default_factory=dict, repr=False)
     """By source, the secret that its webhooks are signed with; several while one is replaced by another."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can reach it."""
+        try:
+            return self.host in LOOPBACK or ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
 
     @property
     def rate_in_force(self) -> float:

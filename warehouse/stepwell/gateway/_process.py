@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -19,6 +20,8 @@ from stepwell.gateway._app import create_app
 from stepwell.gateway._config import GatewayConfig
 from stepwell.gateway._declarations import FILE
 from stepwell.gateway._memory import Memory
+from stepwell.gateway._stream import Streams
+from stepwell.gateway._tokens import Tokens
 from stepwell.gateway._warehouse import WarehouseView
 from stepwell.spool import Spool, SpoolWriter, read_cursor
 
@@ -38,7 +41,7 @@ def run_gateway(
     config: GatewayConfig,
     *,
     data: Path,
-    home: Path,  # noqa: ARG001 - every process is started alike; this one's token is handed in
+    home: Path,
     token: str,
     warehouse: str,
     storage_options: Mapping[str, str] | None,
@@ -50,9 +53,12 @@ def run_gateway(
     request that reads.
 
     Raises:
-        SettingsError: the address is taken or cannot be listened on, or the token is empty.
+        SettingsError: the address is taken or cannot be listened on, the token is empty, or others could reach the gateway and
+            there are no tokens for them in `home`.
         SpoolError: another process owns the gateway's spool, or it cannot be used.
     """
+    tokens = Tokens(home)
+    _check_tokens(config, tokens)
     listener = _listen(config)
     folder = data / "spool"
     try:
@@ -71,6 +77,7 @@ def run_gateway(
             config=config,
             memory=memory,
             policy=data / FILE,
+            tokens=tokens,
         )
         _serve(app, listener, ready)
     finally:
@@ -83,6 +90,14 @@ def _open_warehouse(uri: str, storage_options: Mapping[str, str] | None) -> Ware
     from stepwell.warehouse import Warehouse
 
     return Warehouse.open(uri, storage_options=storage_options, create=False)
+
+
+def _check_tokens(config: GatewayConfig, tokens: Tokens) -> None:
+    if not config.is_local and not tokens.live():
+        raise SettingsError(
+            f"the gateway is to listen on {config.host}, where others can reach it, and there are no tokens for them: "
+            "make one (stepwell token create --scope ingest), or set gateway.host to 127.0.0.1"
+        )
 
 
 def _listen(config: GatewayConfig) -> socket.socket:
@@ -115,7 +130,7 @@ def _serve(app: FastAPI, listener: socket.socket, ready: Callable[[dict[str, Any
         timeout_graceful_shutdown=DRAIN,
     )
     _log.info("the gateway listens on port %d", port)
-    _Server(settings, lambda: ready({"port": port})).run(sockets=[listener])
+    _Server(settings, lambda: ready({"port": port}), app.state.streams).run(sockets=[listener])
 
 
 class _Server(uvicorn.Server):
@@ -124,13 +139,17 @@ class _Server(uvicorn.Server):
     Uvicorn raises the signal again when it has shut down, which would end the process before anything else is put away.
     """
 
-    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None], streams: Streams) -> None:
         super().__init__(config)
-        self._say_started = started
+        self._say_started, self._streams = started, streams
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._say_started()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._streams.ending = True  # else they would go on until they are cut off
+        super().handle_exit(sig, frame)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from stepwell.errors import InvalidRecord
 from stepwell.gateway._body import Unreadable
 from stepwell.gateway._memory import hashed
+from stepwell.gateway._project import with_project
 from stepwell.sdk.records import Feedback, Step, Trajectory, checked, encoded
 from stepwell.spool import Entry
 
@@ -55,13 +56,17 @@ def record_of(kind: Kind, values: object, marks: Marks, new_id: NewId) -> Checke
 
 
 def named(kind: Kind, values: object, new_id: NewId) -> object:
-    """`values` with an id, where they have none and the request has one to give. Raises InvalidRecord for a line that is no JSON."""
+    """`values` with the token's project, and an id where they have none and the request has one to give.
+
+    Raises InvalidRecord for a line that is no JSON, and for another project.
+    """
     if isinstance(values, Unreadable):
         raise values.error
+    if not isinstance(values, dict):
+        return values
+    values = with_project(kind, values)
     field = ID_FIELDS[kind]
-    if isinstance(values, dict) and field not in values and (id_ := new_id()) is not None:
-        return {**values, field: id_}
-    return values
+    return {**values, field: id_} if field not in values and (id_ := new_id()) is not None else values
 
 
 def refused(kind: Kind, values: object, error: InvalidRecord) -> Checked:

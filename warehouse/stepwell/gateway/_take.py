@@ -48,6 +48,12 @@ class Way:
 
     async def keep(self, kind: str, body: Body, look: Look, new_id: NewId, prepare: Prepare | None = None) -> Response:
         """Keep what is right and new in `body`, and say of each record what became of it."""
+        return _answer(await self.results(kind, body, look, new_id, prepare))
+
+    async def results(
+        self, kind: str, body: Body, look: Look, new_id: NewId, prepare: Prepare | None = None
+    ) -> list[dict[str, Any]]:
+        """As `keep`, for an answer of another form."""
         batch = await asyncio.to_thread(self._looked_at, body, look, new_id, prepare or nothing_more)
         fresh = [item for item in batch if item.error is None and not item.known]
         entries = list({id(entry): entry for item in fresh for entry in item.entries}.values())
@@ -58,7 +64,7 @@ class Way:
             await asyncio.to_thread(self.memory.note, [item.key for item in fresh])
         items = [_result(item) for item in batch]
         self.metrics.count(kind, items)
-        return _answer(items)
+        return items
 
     def _looked_at(self, body: Body, look: Look, new_id: NewId, prepare: Prepare) -> Sequence[Checked]:
         batch = look(body, new_id)

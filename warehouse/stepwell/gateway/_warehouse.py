@@ -26,6 +26,10 @@ class WarehouseView(Protocol):
         """Each producer's highest committed record number."""
         ...
 
+    def version(self) -> int:
+        """The number of the newest commit; 0 before the first."""
+        ...
+
 
 OpenWarehouse = Callable[[], WarehouseView]
 
@@ -50,6 +54,11 @@ class LazyWarehouse:
         """Raises StoreError when the warehouse cannot be opened or read."""
         with self._lock:
             return self._opened().marks()
+
+    def version(self) -> int:
+        """Raises StoreError when the warehouse cannot be opened or read."""
+        with self._lock:
+            return self._opened().version()
 
     def _opened(self) -> WarehouseView:
         if self._view is None:

@@ -1,4 +1,4 @@
-"""Which statements need only some rows of a table: those for a page of `steps` or `events`, and those about one trajectory or step.
+"""Which statements need only some rows of a table: those for a page, and those about one trajectory, step or target of events.
 
 A statement that is not understood is none of these, and is answered from all rows.
 """
@@ -16,6 +16,8 @@ Key = tuple[int, str, int]
 _TABLES = ("steps", "events", "feedback")
 _ORDER = ("commit", "producer", "sequence")
 _IDS = {"steps": "step_id", "events": "event_id", "feedback": "event_id"}
+_ABOUT = {"steps": ("step_id", "trajectory_id"), "events": ("event_id", "target_id"), "feedback": ("target_id",)}
+"""The columns that rows are found by. What counts of feedback is told by all that was said about the same target."""
 _LONGEST = 1000
 _LISTED = 200
 _FORBIDDEN = {"SUBQUERY", "WINDOW"}
@@ -32,13 +34,16 @@ class Page:
     """By how many of commit, producer and sequence the statement orders. 0: any rows will do."""
     beyond: Key | None = None
     """No row before this one, in that order, fits the statement."""
+    since: int | None = None
+    """No row of this commit or an earlier one fits."""
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """Rows of `steps` with one of these values in this column, and no others."""
+    """Rows of the table with one of these values in this column, and no others."""
 
-    column: Literal["step_id", "trajectory_id"]
+    table: str
+    column: str
     values: tuple[str, ...]
 
 
@@ -66,19 +71,19 @@ def understood(tree: Any) -> Page | About | None:
         return None
     if any(one.get("class") == "SUBQUERY" for one in nodes_in(node["select_list"])):
         return None
-    if table == "steps" and (about := _about(where, source["alias"] or table)) is not None:
+    if (about := _about(table, where, source["alias"] or table)) is not None:
         return about
     return _page(node, table, where, source["alias"] or table)
 
 
-def _about(where: list[dict[str, Any]], alias: str) -> About | None:
+def _about(table: str, where: list[dict[str, Any]], alias: str) -> About | None:
     for part in where:
         for one, others in _equal(part):
             column, values = _column(one, alias), [_constant(other) for other in others]
-            if column in ("step_id", "trajectory_id") and len(values) <= _LISTED:
+            if column is not None and column in _ABOUT[table] and len(values) <= _LISTED:
                 texts = tuple(value for value in values if isinstance(value, str))
                 if len(texts) == len(values):
-                    return About("step_id" if column == "step_id" else "trajectory_id", texts)
+                    return About(table, column, texts)
     return None
 
 
@@ -120,7 +125,8 @@ def _ordered(
         return None
     order: Literal["newest", "oldest"] = "newest" if not orders or orders[0]["type"] == "DESCENDING" else "oldest"
     beyond = next((key for part in where if (key := _beyond(part, order, alias)) is not None), None)
-    return Page(table, limit, order, keys, beyond if keys else None)
+    since = next((number for part in where if (number := _since(part, alias)) is not None), None)
+    return Page(table, limit, order, keys, beyond if keys else None, since)
 
 
 def _beyond(part: dict[str, Any], order: str, alias: str) -> Key | None:
@@ -137,6 +143,14 @@ def _beyond(part: dict[str, Any], order: str, alias: str) -> Key | None:
     if isinstance(commit, int) and isinstance(producer, str) and isinstance(sequence, int):
         return commit, producer, sequence
     return None
+
+
+def _since(part: dict[str, Any], alias: str) -> int | None:
+    """The number in `commit > 5`."""
+    if part.get("type") != "COMPARE_GREATERTHAN" or _column(part["left"], alias) != "commit":
+        return None
+    number = _constant(part["right"])
+    return number if isinstance(number, int) else None
 
 
 def _conjuncts(where: dict[str, Any] | None) -> Iterator[dict[str, Any]]:

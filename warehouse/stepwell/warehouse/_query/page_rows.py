@@ -57,8 +57,12 @@ class PageRows:
         return None
 
     def _about(self, about: About, names: _Names) -> dict[str, pa.Table] | None:
-        """All that it takes to resolve the columns `names` of the steps of a trajectory, or of one; None where they are too many."""
-        dataset, values = self._tables[STEPS.name].dataset, list(about.values)
+        """All that it takes to resolve the columns `names` of the rows that are meant; None where they are too many."""
+        values = list(about.values)
+        if about.table != STEPS.name:
+            events = self._tables[EVENTS.name].dataset
+            return {"events": matching(events, about.column, values, events.schema.names)}
+        dataset = self._tables[STEPS.name].dataset
         if about.column != "step_id" and len(matching(dataset, about.column, values, ["sequence"])) > _MOST:
             return None
         return rows_about(self._tables, about.column, values, names)
@@ -117,6 +121,8 @@ class _Commits:
         if page.beyond is not None:
             commit = pc.field("commit")
             rows = rows.filter(commit <= page.beyond[0] if self._newest else commit >= page.beyond[0])
+        if page.since is not None:
+            rows = rows.filter(pc.field("commit") > page.since)
         sizes = pc.call_function("subtract", [rows["sequence"], rows["after"]])
         by_commit = pa.table({"commit": rows["commit"], "size": sizes}).group_by("commit").aggregate([("size", "sum")])
         by_commit = by_commit.sort_by([("commit", "descending" if self._newest else "ascending")])
