@@ -35,6 +35,11 @@ class Endpoint:
     def openai(self) -> OpenAI:
         return OpenAI(api_key="sk-test", base_url=self.server.base_url, http_client=self.http, max_retries=0)
 
+    def client(self) -> httpx2.Client:
+        """Another client."""
+        verify: Any = self.server.client_context() if self.server.base_url.startswith("https") else False
+        return httpx2.Client(verify=verify, http2=self.http2)
+
     def post(self, **body: Any) -> httpx2.Response:
         body.setdefault("messages", [{"role": "user", "content": "hi"}])
         return self.http.post(self.server.base_url + "/chat/completions", json=body)
