@@ -19,7 +19,15 @@ def test_the_interface_describes_itself(api: Any) -> None:
         "/api/v1/trajectories/{trajectory_id}/complete",
         "/api/v1/flush",
         "/api/v1/datasets",
+        "/api/v1/datasets/{dataset}",
+        "/api/v1/groups",
+        "/api/v1/groups/{group_id}",
+        "/api/v1/stats",
+        "/api/v1/steps/{step_id}",
+        "/api/v1/stream",
+        "/api/v1/trajectories/{trajectory_id}",
         "/metrics",
+        "/v1/traces",
     }
     body = schema["paths"]["/api/v1/steps"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert "prompt_ids" in body["oneOf"][0]["properties"] and body["oneOf"][1]["type"] == "array"
