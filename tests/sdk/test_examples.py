@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.sdk.conftest import Gateway
 
+from stepwell.gateway import GatewayConfig
 from stepwell.testing import ChatCall, Reply, ScriptedServer, ToolCall
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -83,3 +85,31 @@ def test_a_graph_without_a_proxy(gateway: Any, token: str, tmp_path: Path) -> No
     assert [record.kind for record in records].count("exchange.request") == 2
     assert all(b"hush" not in record.body for record in records)
     assert gateway.bodies("feedback")[0]["reward"] == 1.0
+
+
+def test_a_service_tells_what_its_users_did(tmp_path: Path) -> None:
+    secret = "a secret of the shop's own"
+    service = Gateway(tmp_path / "spool", config=GatewayConfig.model_validate({"webhooks": {"shop": secret}}))
+    lines = [
+        {"event_id": "e1", "response_id": "chatcmpl-1", "type": "shown"},
+        {"event_id": "e2", "response_id": "chatcmpl-1", "type": "edited", "text": "It is 42."},
+        {"event_id": "e3", "response_id": "chatcmpl-1", "type": "resolved"},
+        {"event_id": "e4", "response_id": "chatcmpl-1", "type": "rating", "value": 6, "scale": 5},
+    ]
+    try:
+        said = "\n".join(map(json.dumps, lines))
+        twice = [
+            run(
+                "live_service.py", "--source", "shop", stdin=said, STEPWELL_URL=service.url, STEPWELL_WEBHOOK_SECRET=key
+            )
+            for key in (secret, "the secret of nobody here")
+        ]
+        kept = {feedback["feedback_id"]: feedback for feedback in service.bodies("feedback")}
+    finally:
+        service.stop()
+    assert (twice[0].returncode, json.loads(twice[0].stdout)) == (1, {"taken": 3, "wrong": 1})
+    assert twice[0].stderr.startswith("e4: ")
+    assert kept.keys() == {"e1", "e2", "e3"}
+    assert kept["e1"]["label"] == "shown" and kept["e2"]["correction"]["content"] == "It is 42."
+    assert kept["e3"]["reward"] == 1.0 and {one["response_id"] for one in kept.values()} == {"chatcmpl-1"}
+    assert twice[1].returncode == 1 and "not delivered" in twice[1].stderr
