@@ -11,7 +11,7 @@ import httpx2
 import ollama
 import pytest
 import zstandard
-from google import genai
+from google.genai import Client as Gemini
 from openai import OpenAI
 
 from stepwell.testing import Delivery, Reply, ToolCall
@@ -79,7 +79,7 @@ def anthropic_says(site: Site) -> str:
 
 
 def gemini_says(site: Site) -> str:
-    with genai.Client(api_key="AIza") as client:
+    with Gemini(api_key="AIza") as client:
         pieces = client.models.generate_content_stream(model="m", contents="hi")
         return "".join(piece.text or "" for piece in pieces)
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 import httpx2
 import pytest
-from google import genai
-from google.genai import errors, types
+from google.genai import Client, errors, types
 
 from stepwell.testing import ChatCall, Delivery, LoggedCall, Reply, ToolCall
 
@@ -32,8 +31,8 @@ CONFIG = types.GenerateContentConfig(
 
 
 @pytest.fixture
-def client(agent: Site) -> Iterator[genai.Client]:
-    with genai.Client(api_key="AIza-integration") as client:
+def client(agent: Site) -> Iterator[Client]:
+    with Client(api_key="AIza-integration") as client:
         yield client
 
 
@@ -42,7 +41,7 @@ def usage(call: LoggedCall) -> dict[str, int]:
     return {"promptTokenCount": prompt, "candidatesTokenCount": generated, "totalTokenCount": prompt + generated}
 
 
-def test_generate_content(agent: Site, client: genai.Client) -> None:
+def test_generate_content(agent: Site, client: Client) -> None:
     agent.script(Reply(TEXT, reasoning="Hm, 🤔"))
     answer = client.models.generate_content(model=MODEL, contents="hallo", config=CONFIG)
     assert answer.text == TEXT
@@ -55,7 +54,7 @@ def test_generate_content(agent: Site, client: genai.Client) -> None:
 
 
 @pytest.mark.parametrize("piece", [None, 1, 7])
-def test_a_stream(agent: Site, client: genai.Client, piece: int | None) -> None:
+def test_a_stream(agent: Site, client: Client, piece: int | None) -> None:
     agent.script(Reply(TEXT, CALLS, "Hm, 🤔", delivery=Delivery(piece=piece, chunk_tokens=2)))
     parts = [
         part
@@ -71,7 +70,7 @@ def test_a_stream(agent: Site, client: genai.Client, piece: int | None) -> None:
     assert_told(row, call, "STOP", usage(call))
 
 
-def test_the_calls_of_a_chat_and_what_follows_them(agent: Site, client: genai.Client) -> None:
+def test_the_calls_of_a_chat_and_what_follows_them(agent: Site, client: Client) -> None:
     def script(call: ChatCall) -> Reply:
         assert (call.dialect, call.model) == ("gemini", MODEL)
         return Reply(TEXT, CALLS) if call.turn == 0 else Reply("Sonnig ☀️")
@@ -95,7 +94,7 @@ def test_the_calls_of_a_chat_and_what_follows_them(agent: Site, client: genai.Cl
     assert second["parent_id"] == first["step_id"]
 
 
-def test_an_error_status(agent: Site, client: genai.Client) -> None:
+def test_an_error_status(agent: Site, client: Client) -> None:
     agent.script(Reply(TEXT, delivery=Delivery(status=429)))
     with pytest.raises(errors.ClientError) as raised:
         client.models.generate_content(model=MODEL, contents="hallo")
@@ -104,7 +103,7 @@ def test_an_error_status(agent: Site, client: genai.Client) -> None:
     assert (row["status"], row["trainable"]) == ("error", False)
 
 
-def test_the_client_hangs_up_in_the_middle(agent: Site, client: genai.Client) -> None:
+def test_the_client_hangs_up_in_the_middle(agent: Site, client: Client) -> None:
     agent.script(Reply(TEXT, delivery=Delivery(hold=threading.Event(), hold_after=3)))
     stream = client.models.generate_content_stream(model=MODEL, contents="hallo")
     seen = next(iter(stream)).text
@@ -115,7 +114,7 @@ def test_the_client_hangs_up_in_the_middle(agent: Site, client: genai.Client) ->
     assert texts(row["response"]).startswith(seen or "?")
 
 
-def test_the_upstream_breaks_off_in_the_middle(agent: Site, client: genai.Client) -> None:
+def test_the_upstream_breaks_off_in_the_middle(agent: Site, client: Client) -> None:
     agent.script(Reply(TEXT, delivery=Delivery(fail_after=900, chunk_tokens=1)))
     with pytest.raises((httpx2.TransportError, errors.APIError)):
         list(client.models.generate_content_stream(model=MODEL, contents="hallo"))
