@@ -35,7 +35,7 @@ def signed(secret: str, body: bytes) -> dict[str, str]:
 
 def deliver(http: httpx2.Client, source: str, secret: str, lines: list[str]) -> list[dict[str, Any]]:
     """What became of each event. Each attempt is signed anew; the events' own ids make a repeated one recognisable."""
-    body = "\n".join(lines).encode()
+    body, problem = "\n".join(lines).encode(), ""
     for attempt in range(ATTEMPTS):
         try:
             answer = http.post(f"/api/v1/webhooks/{source}", content=body, headers=signed(secret, body))
