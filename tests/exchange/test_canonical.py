@@ -354,6 +354,6 @@ def test_the_public_names_are_all_there() -> None:
     assert sorted(canonical.__all__) == sorted(
         [
             *("Message", "Part", "canonical_message", "canonical_messages"),
-            *("chained_keys", "compared", "following_key", "prefix_keys", "text_of"),
+            *("chained_keys", "compared", "following_key", "prefix_keys", "text_of", "written"),
         ]
     )

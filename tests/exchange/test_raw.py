@@ -133,3 +133,6 @@ def test_other_bodies() -> None:
     other = with_bodies(exchange, b"q", b"r")
     assert (other.request.body, other.response.body) == (b"q", b"r")
     assert (exchange.request.body, exchange.response.body) == (ASKED.body, BODY)
+    assert with_bodies(exchange, exchange.request.body, exchange.response.body) is exchange
+    assert with_bodies(exchange, exchange.request.body, b"r").response.body == b"r"
+    assert with_bodies(exchange, b"q", exchange.response.body).request.body == b"q"

@@ -22,6 +22,7 @@ import uvicorn
 
 from stepwell import sdk
 from stepwell.gateway import GatewayConfig, create_app
+from stepwell.gateway._tokens import Tokens
 from stepwell.spool import Record, Spool, SpoolReader, SpoolWriter
 
 TOKEN = "the-token-of-this-installation"
@@ -71,12 +72,26 @@ class NoWarehouse:
 class Gateway:
     """The application on uvicorn in a thread, over a real spool."""
 
-    def __init__(self, folder: Path, *, config: GatewayConfig | None = None, max_spool_bytes: int = 1 << 30) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        config: GatewayConfig | None = None,
+        max_spool_bytes: int = 1 << 30,
+        tokens: Tokens | None = None,
+    ) -> None:
         self.folder = folder
         self.warehouse = NoWarehouse()
         self.spool = Spool(folder / "gateway.db", max_bytes=max_spool_bytes)
         self.writer = SpoolWriter(self.spool)
-        app = create_app(writer=self.writer, spool_folder=folder, token=TOKEN, warehouse=self.warehouse, config=config)
+        app = create_app(
+            writer=self.writer,
+            spool_folder=folder,
+            token=TOKEN,
+            warehouse=self.warehouse,
+            config=config,
+            tokens=tokens,
+        )
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self._server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", ws="none"))

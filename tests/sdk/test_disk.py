@@ -10,6 +10,7 @@ import pytest
 from stepwell.errors import SpoolError
 from stepwell.sdk._disk import Disk, folder_for, left_behind
 from stepwell.sdk._item import Item, Kind
+from stepwell.sdk.offline import undelivered
 from stepwell.spool import Entry, Spool
 
 
@@ -107,17 +108,32 @@ def test_what_is_left_is_found_oldest_first_and_goes_on_where_it_was(folder: Pat
     assert left_behind(folder, None, set()) is None and list(folder.iterdir()) == []
 
 
-def test_those_of_the_living_and_our_own_are_left_alone(folder: Path) -> None:
+def test_those_of_the_living_and_our_own_are_left_alone(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     alive, own = Disk.fresh(folder), Disk.fresh(folder)
     alive.append(items("a"))
     own.append(items("b"))
     passed_over: set[str] = set()
     assert left_behind(folder, own.path, passed_over) is None
+    assert not passed_over and not caplog.records  # nothing is wrong with them
     alive.close()
     found = left_behind(folder, own.path, passed_over)
     assert found is not None and found.path == alive.path
     found.close()
     own.close()
+
+
+def test_another_process_may_be_faster(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It took the spool over between our look at the lock and our own attempt."""
+    other = Disk.fresh(folder)
+    other.append(items("a"))
+    looks = iter([False, True])
+    monkeypatch.setattr("stepwell.spool.held", lambda lock: next(looks))
+    passed_over: set[str] = set()
+    assert left_behind(folder, None, passed_over) is None
+    assert not passed_over and not caplog.records and next(looks, None) is None
+    other.close()
 
 
 def test_what_cannot_be_read_is_named_once(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -141,6 +157,23 @@ def test_a_kind_of_a_later_version_is_not_guessed_at(folder: Path) -> None:
     with pytest.raises(SpoolError, match="upgrade"):
         disk.take(50)
     disk.close()
+
+
+def test_what_waits_is_counted_for_all_gateways(caplog: pytest.LogCaptureFixture) -> None:
+    assert undelivered() == {}
+    alive = Disk.fresh(folder_for("http://a"))
+    alive.append(items("a", "b", "c"))
+    gone = abandoned(folder_for("http://b"), "d")
+    broken = gone.with_name("broken.db")
+    broken.write_bytes(b"no database at all" * 100)
+    assert undelivered() == {alive.path: 3, gone: 1, broken: 1}
+    assert str(broken) in caplog.text
+    alive.settle(2)
+    assert undelivered()[alive.path] == 1
+    alive.settle(1)
+    assert alive.path.exists() and alive.path not in undelivered()
+    assert ids(alive.take(50)) == []
+    alive.close()
 
 
 def test_a_folder_per_gateway(tmp_path: Path) -> None:

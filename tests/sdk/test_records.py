@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from stepwell.errors import InvalidRecord
 from stepwell.sdk._values import MAX_DEPTH
-from stepwell.sdk.records import Feedback, Step, Trajectory, checked, checked_ids, encoded, new_id
+from stepwell.sdk.records import Feedback, Step, Trajectory, checked, checked_ids, encoded, new_id, packed_ids
 
 TOKENS: dict[str, Any] = {"prompt_ids": [1, 2], "response_ids": [3, 4]}
 TEXT: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}], "response": "ho"}
@@ -143,6 +143,8 @@ def test_a_step_survives_its_own_json(prompt: list[int], response: list[int], me
         ({"step_id": "s", "comment": "hm"}, "comment", ("step", "s")),
         ({"step_id": "s", "reward": 0, "comment": "why"}, "reward", ("step", "s")),
         ({"trajectory_id": "t", "retract": "label", "comment": "misread"}, "label", ("trajectory", "t")),
+        ({"step_id": "s", "trainable": False}, "trainable", ("step", "s")),
+        ({"group_id": "g", "undo": "f", "comment": "misclicked"}, "undo", ("group", "g")),
     ],
 )
 def test_feedback_says_one_thing_about_one_target(fields: dict[str, Any], kind: str, target: tuple[str, str]) -> None:
@@ -165,6 +167,10 @@ def test_feedback_says_one_thing_about_one_target(fields: dict[str, Any], kind: 
         ({"step_id": "s", "retract": "label", "reward": 1}, "retract"),
         ({"step_id": "s", "retract": "opinion"}, "retract"),
         ({"retract": "label"}, "step_id"),
+        ({"step_id": "s", "retract": "undo"}, "retract"),
+        ({"step_id": "s", "undo": "f", "trainable": True}, "undo"),
+        ({"trajectory_id": "t", "trainable": False}, "trainable"),
+        ({"response_id": "r", "trainable": True}, "trainable"),
     ],
 )
 def test_bad_feedback_is_refused_by_the_fields_name(fields: dict[str, Any], field: str) -> None:
@@ -215,6 +221,8 @@ def test_it_is_read_back_as_it_was() -> None:
 @pytest.mark.parametrize("wrong", [[], [True], [-1], [2**31], [2**32 + 1], [1.0], ["1"], [None]])
 def test_a_list_that_is_not_of_ids(wrong: list[Any]) -> None:
     assert checked_ids(wrong) is None
+    if wrong != [True]:  # which it leaves to whoever calls
+        assert packed_ids(wrong) is None
 
 
 def test_ids_that_were_checked_are_packed_as_well() -> None:
@@ -226,3 +234,13 @@ def test_ids_that_were_checked_are_packed_as_well() -> None:
     given.append(5)
     assert step.prompt_ids == [0, 7, 2**31 - 1], "what was submitted stays as it was"
     assert checked(Step, step.model_dump()) == step
+
+
+@pytest.mark.parametrize("value", [0, 1, 1.0, "no", "false", [True], np.int64(0)])
+def test_whether_a_step_may_be_trained_on_is_not_guessed(value: Any) -> None:
+    assert refused(Step, **TOKENS, trainable=value).field == "trainable"
+
+
+@pytest.mark.parametrize("value", [False, np.bool_(False)])
+def test_booleans_of_either_kind_are_taken(value: Any) -> None:
+    assert checked(Step, {**TOKENS, "trainable": value}).trainable is False

@@ -16,6 +16,7 @@ def test_all_names_exist_and_are_all_there_is() -> None:
         "annotations",
         "TYPE_CHECKING",
         "client",
+        "offline",
         "records",
     }
     assert public <= set(sdk.__all__)

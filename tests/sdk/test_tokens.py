@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepwell.sdk._item import Item
-from stepwell.sdk._tokens import packed
+from stepwell.sdk._tokens import _MAX, packed
+from stepwell.sdk.records import MAX_IDS
 
 Fields = dict[str, Any]
 
@@ -89,6 +90,18 @@ def test_ids_that_are_not_plainly_right(ids: Any, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
 def test_what_is_no_logprob_is_looked_at(value: float, form: Any) -> None:
     assert packed({"prompt_ids": [1], "response_ids": [2, 3], "logprobs": form([-1.0, value])}) is None
+
+
+@pytest.mark.parametrize("value", [False, True, np.False_, "-1", b"-1", None])
+def test_what_is_no_number_is_looked_at(value: Any) -> None:
+    for form in (list, tuple):
+        assert packed({"prompt_ids": [1], "response_ids": [2, 3], "logprobs": form([-1.0, value])}) is None
+        assert packed({"prompt_ids": form([1, value]), "response_ids": [2]}) is None
+
+
+def test_the_bound_is_that_of_the_records() -> None:
+    assert _MAX == MAX_IDS
+    assert packed({"prompt_ids": np.zeros(MAX_IDS + 1, int), "response_ids": [1]}) is None
 
 
 def test_lengths_that_do_not_agree_are_looked_at() -> None:

@@ -108,9 +108,11 @@ def test_a_bound_function_finds_the_block_in_any_thread(gateway: Any, client: sd
         return client.submit_step(**TOKENS, step=f"s{number}")
 
     with client.trajectory("t") as t, ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(t.bind(call), range(8))) == [f"s{number}" for number in range(8)]
+        bound = t.bind(call)
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(bound, range(8))) == [f"s{number}" for number in range(8)]
         pool.submit(call, 8).result()
-        assert sdk.current_trajectory() is t
+    assert sdk.current_trajectory() is None
     client.flush()
     found = {step["step_id"]: step.get("trajectory_id") for step in gateway.bodies("step")}
     assert found == {**{f"s{number}": "t" for number in range(8)}, "s8": None}

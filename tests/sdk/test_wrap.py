@@ -14,7 +14,7 @@ import pytest
 from tests.sdk.parsing import steps_of
 
 from stepwell import sdk
-from stepwell.errors import InvalidRecord
+from stepwell.errors import InvalidRecord, SettingsError
 from stepwell.testing import ChatCall, Delivery, Records, Reply, ScriptedServer, recorded
 
 ASK: Any = [{"role": "user", "content": "Grüße?"}]
@@ -215,6 +215,51 @@ def test_trouble_in_recording_never_reaches_the_caller(
     assert client.chat.completions.create(**CHAT).choices
     assert sdk.status().unrecorded == 3
     assert records.exchanges == []
+
+
+def test_what_cannot_be_read_or_followed_is_counted(
+    records: Records, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The boundaries inside of the transport: nothing is lost that `status` does not know of."""
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        request.read()
+        return httpx2.Response(200, json={"object": "chat.completion", "choices": []})
+
+    def fail(*_: Any) -> None:
+        raise KeyError("oh")
+
+    with sdk.wrap(httpx2.Client(transport=httpx2.MockTransport(answer))) as client:
+        piecemeal = iter([b'{"messages": []}'])
+        assert client.post("http://h/v1/chat/completions", content=piecemeal).status_code == 200
+        assert sdk.status().unrecorded == 1
+        assert client.post("http://h/v1/files", content=iter([b"an upload"])).status_code == 200
+        assert sdk.status().unrecorded == 1  # that is no call that becomes steps
+        monkeypatch.setattr("stepwell.sdk._calls.Call.answered", fail)
+        assert client.post("http://h/v1/chat/completions", json=CHAT).json()["choices"] == []
+        assert sdk.status().unrecorded == 2
+    assert records.exchanges == []
+    assert [record.levelname for record in caplog.records] == ["ERROR"] and "RequestNotRead" in caplog.text
+
+
+def test_an_address_that_is_none_is_said_when_wrapping(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, json={})
+
+    before = sdk.use(None)
+    monkeypatch.setenv("STEPWELL_URL", "nowhere")
+    try:
+        with httpx2.Client(transport=httpx2.MockTransport(answer)) as client:
+            with pytest.raises(SettingsError):
+                sdk.wrap(client)
+            monkeypatch.delenv("STEPWELL_URL")
+            sdk.wrap(client)
+            sdk.use(None)
+            monkeypatch.setenv("STEPWELL_URL", "nowhere")
+            assert client.post("http://h/v1/responses", json={}).status_code == 200  # the caller's own call goes on
+    finally:
+        monkeypatch.delenv("STEPWELL_URL")
+        sdk.use(before)
 
 
 def test_what_is_no_client() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.spool import LOST, Entry, Record, Spool, SpoolReader, adopt, marks, readers
+from stepwell.spool import LOST, Entry, Record, Spool, SpoolReader, adopt, marks, readers, unreadable
 
 EntryOf = Callable[..., Entry]
 Read = Callable[[Path], list[Record]]
@@ -47,6 +47,27 @@ def test_one_that_cannot_be_read_is_named_and_passed_over(
 
 def test_an_empty_or_missing_folder_has_none(tmp_path: Path) -> None:
     assert marks(tmp_path) == marks(tmp_path / "missing") == {}
+
+
+def test_what_is_damaged_at_the_end_is_named(tmp_path: Path, entry: EntryOf) -> None:
+    path = tmp_path / "a.db"
+    with Spool(path) as spool, Spool(tmp_path / "b.db") as other:
+        for number in range(40):
+            spool.append([Entry(f"one-{number}", "k", body=f"body {number:02} ".encode() * 300)])
+        other.append([entry("q")])
+        hurt, whole = spool.producer, other.producer
+    raw = path.read_bytes()
+    page = int.from_bytes(raw[16:18], "big")
+    with path.open("r+b") as file:
+        file.seek(raw.rindex(b"body 39") // page * page)
+        file.write(b"\xa5" * page)
+    with closing(SpoolReader(path)) as reader:
+        last = max(record.seq for record in reader.read(0))
+    assert last < 40
+    found = unreadable(tmp_path, {hurt: last, whole: 1, "elsewhere": 0})
+    assert list(found) == [hurt] and str(path) in found[hurt]
+    assert unreadable(tmp_path, {hurt: last - 1, whole: 0}) == {}, "there is something to be read"
+    assert unreadable(tmp_path, {whole: 0}) == {}
 
 
 def test_what_a_dead_producer_left_open_is_closed(path: Path, child: Child, records: Read) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -11,6 +12,7 @@ import pytest
 
 from stepwell.errors import SpoolError
 from stepwell.spool import Entry, Spool, SpoolReader
+from stepwell.spool._reader import _LARGE
 
 EntryOf = Callable[..., Entry]
 
@@ -29,6 +31,24 @@ def test_a_portion_is_bounded_in_bytes_and_never_empty(path: Path, entry: EntryO
         spool.append([entry("a", 10), entry("b", 5000), entry("c", 5000), entry("d", 5000)])
         assert [r.id for r in reader.read(0, max_bytes=6000)] == ["a", "b", "c"]
         assert [r.id for r in reader.read(1, max_bytes=1)] == ["b"]
+
+
+def test_only_those_of_one_kind(path: Path, entry: EntryOf) -> None:
+    with Spool(path) as spool, SpoolReader(path) as reader:
+        spool.append([entry(str(number)) for number in range(3)])
+        spool.append([Entry("f1", "feedback", b"{}", b"{}"), entry("4"), Entry("f2", "feedback", b"{}", b"{}")])
+        assert [r.id for r in reader.read(0, kind="feedback")] == ["f1", "f2"]
+        assert [r.id for r in reader.read(4, kind="feedback", limit=1)] == ["f2"]
+        assert reader.read(0, kind="nothing") == []
+
+
+def test_bodies_of_any_size_come_whole_and_in_order(path: Path, entry: EntryOf) -> None:
+    sizes = [0, _LARGE - 1, 1, _LARGE, 3 * _LARGE + 7, 5]
+    with Spool(path) as spool, SpoolReader(path) as reader:
+        spool.append([Entry(str(size), "step", b"{}", os.urandom(size)) for size in sizes])
+        assert [(r.id, len(r.body)) for r in reader.read(0)] == [(str(size), size) for size in sizes]
+        assert [reader.get(r.id) for r in reader.read(0)] == reader.read(0)
+        assert [r.seq for r in reader.read(0, max_bytes=_LARGE + 400)] == [1, 2, 3, 4]
 
 
 def test_sees_what_is_written_while_it_is_open(path: Path, entry: EntryOf) -> None:

@@ -265,7 +265,7 @@ def test_damage_inside_is_an_error_of_the_spool(path: Path, entry: EntryOf) -> N
     with Spool(path) as spool:
         spool.append([entry(str(number), 3000) for number in range(50)])
     raw = bytearray(path.read_bytes())
-    raw[4096:] = b"\xa5" * (len(raw) - 4096)  # all but the page with the schema
+    raw[16384:] = b"\xa5" * (len(raw) - 16384)  # all but the page with the schema
     path.write_bytes(raw)
     with pytest.raises(SpoolError, match=r"p\.db"):
         Spool(path)

@@ -130,17 +130,17 @@ def test_a_full_database_passes_when_something_is_dropped(path: Path, entry: Ent
     spool = Spool(path)
     with closing(SpoolWriter(spool)) as writer:
         agent = Agent(writer)
-        agent.call(entry("first", 40_000))
+        agent.call(entry("first", 160_000))
         writer.flush(60)
         (pages,) = spool._db.execute("PRAGMA page_count").fetchone()
         spool._db.execute(f"PRAGMA max_page_count = {pages + 2}")
-        agent.call(entry("large", 40_000))
+        agent.call(entry("large", 160_000))
         agent.call(entry("small"))
         writer.flush(60)
         assert [str(error).endswith("full") for error in agent.refused] == [True]
         assert [record.id for record in records(path)] == ["first", "small"], "a large neighbour takes nobody along"
         spool.trim(1)
-        agent.call(entry("large again", 40_000))
+        agent.call(entry("large again", 160_000))
         writer.flush(60)
     assert [record.id for record in records(path)] == ["small", "large again"]
     assert lost_of(path) == 1

@@ -174,7 +174,7 @@ def _body(exchange: Exchange) -> Mapping[str, Any]:
 
 def _object(text: str | bytes | None) -> Mapping[str, Any]:
     try:
-        value = orjson.loads(text or b"")
+        value = orjson.loads(text) if text else {}
     except orjson.JSONDecodeError:
         return {}
     return value if isinstance(value, dict) else {}

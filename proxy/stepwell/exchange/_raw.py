@@ -164,6 +164,8 @@ def header(headers: Headers, name: str) -> str:
 
 def with_bodies(exchange: Exchange, request: bytes, response: bytes) -> Exchange:
     """The same exchange with other bodies (decoded, cut, redacted)."""
+    if request is exchange.request.body and response is exchange.response.body:  # as most are
+        return exchange
     return replace(
         exchange,
         request=replace(exchange.request, body=request),

@@ -10,6 +10,7 @@ from stepwell.exchange._canonical import (
     text_of,
 )
 from stepwell.exchange._chat.messages import canonical_message, canonical_messages
+from stepwell.exchange._chat.written import written
 
 __all__ = [
     "Message",
@@ -21,4 +22,5 @@ __all__ = [
     "following_key",
     "prefix_keys",
     "text_of",
+    "written",
 ]

@@ -56,13 +56,21 @@ class Call:
 
     def end(self, how: End, error: BaseException | None = None) -> None:
         """The call is over; what comes after the first end is the echo of it."""
-        done, self._done = self._done, None
-        if done is None:
+        if self._done is None:
             return
         try:
-            done(self._exchange(how, error))
+            self._tell(self._exchange(how, error))
         except Exception as problem:  # noqa: BLE001 - the boundary of recording: the caller's own call goes on
-            done(f"{type(problem).__name__}: {problem}")
+            self.lost(f"{type(problem).__name__}: {problem}")
+
+    def lost(self, why: str) -> None:
+        """The call cannot be recorded."""
+        self._tell(why)
+
+    def _tell(self, outcome: Item | str) -> None:
+        done, self._done = self._done, None
+        if done is not None:
+            done(outcome)
 
     def _exchange(self, how: End, error: BaseException | None) -> Item | str:
         if self._size > MAX_KEPT:

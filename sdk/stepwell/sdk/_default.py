@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from stepwell.errors import SettingsError
+from stepwell.sdk._calls import Call
 from stepwell.sdk._exit import EXIT_BOUND
 from stepwell.sdk._trajectory import TrajectoryHandle
-from stepwell.sdk._wrap import record_calls
+from stepwell.sdk._wrap import Asking, record_calls
 from stepwell.sdk.client import DEFAULT_URL, Client, Flushed, Status
 
 if TYPE_CHECKING:
     from stepwell.sdk.records import Feedback, Step
+
+_log = logging.getLogger("stepwell.sdk")
 
 C = TypeVar("C")
 
@@ -31,8 +36,18 @@ class _Holder:
             return client
         with self._lock:
             if self._client is None:
-                self._client = _from_environment(None, None)
+                self._client = Client(*_settings(None, None))
             return self._client
+
+    def configure(self, url: str | None, token: str | None) -> None:
+        url, token = _settings(url, token)
+        made = Client(url, token)
+        with self._lock:
+            # The client before stays at work: a block entered with it goes on using it, and the end of the process flushes it.
+            # One that waits for a good token stays in its place, so that the order is kept.
+            before = self._client
+            if before is None or before.url != made.url or not before.renew(token):
+                self._client = made
 
     def exchange(self, client: Client | None) -> Client | None:
         with self._lock:
@@ -46,19 +61,17 @@ class _Holder:
 _holder = _Holder()
 
 
-def _from_environment(url: str | None, token: str | None) -> Client:
-    return Client(
-        url or os.environ.get("STEPWELL_URL") or DEFAULT_URL,
-        token or os.environ.get("STEPWELL_TOKEN") or None,
-    )
+def _settings(url: str | None, token: str | None) -> tuple[str, str | None]:
+    """The address and the token, with what is left out from the environment."""
+    return url or os.environ.get("STEPWELL_URL") or DEFAULT_URL, token or os.environ.get("STEPWELL_TOKEN") or None
 
 
 def configure(url: str | None = None, token: str | None = None) -> None:
     """Say which gateway to submit to. What is left out comes from STEPWELL_URL and STEPWELL_TOKEN, else the local
-    installation's. What was queued for an earlier gateway is still delivered there. Raises SettingsError.
+    installation's. What was queued for an earlier gateway is still delivered there; where that is the same one, and it turned down
+    the token, with the new token. Raises SettingsError.
     """
-    # The client before stays at work: a block entered with it goes on using it, and the end of the process flushes it.
-    _holder.exchange(_from_environment(url, token))
+    _holder.configure(url, token)
 
 
 def use(client: Client | None) -> Client | None:
@@ -85,10 +98,24 @@ def wrap(client: C) -> C:
 
     Sync or async, streamed or not, retries too: each call becomes an exchange, and its steps belong to the `trajectory()` block around
     it. What the client returns does not change. Not for what runs behind Stepwell's proxy, which records the same calls.
-    Raises InvalidRecord for what is no such client.
+    Raises InvalidRecord for what is no such client, SettingsError for a gateway's address that is none.
     """
-    record_calls(client, lambda request: _holder.get().begin_call(request))
+    _holder.get()  # an address that is none is said here, where nothing is lost by it
+    record_calls(client, _Current())
     return client
+
+
+class _Current:
+    """Records with the client of the moment of each call."""
+
+    def begin_call(self, request: Asking) -> Call:
+        return _holder.get().begin_call(request)
+
+    def call_lost(self, why: str) -> None:
+        try:
+            _holder.get().call_lost(why)
+        except SettingsError as error:  # after a close(), with settings that were changed: there is no client to count
+            _log.error("a call was not recorded: %s", error)
 
 
 def submit_feedback(feedback: Feedback | None = None, /, **fields: Any) -> str:
@@ -109,7 +136,7 @@ def trajectory(
     policy_version: int | None = None,
     metadata: dict[str, Any] | None = None,
 ) -> TrajectoryHandle:
-    """A `with` or `async with` block for one rollout; nested calls and asyncio tasks started inside find it.
+    """A `with` or `async with` block for one rollout; nested calls, asyncio tasks and threads started inside find it.
 
     Leaving it completes the trajectory, or fails it with the name of the exception that leaves. Raises InvalidRecord.
     """

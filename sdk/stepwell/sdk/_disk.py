@@ -22,7 +22,7 @@ from stepwell.sdk._item import KINDS, Item, Kind
 if TYPE_CHECKING:
     from stepwell.spool import Spool
 
-__all__ = ["MAX_DISK_BYTES", "Disk", "folder_for", "left_behind"]
+__all__ = ["MAX_DISK_BYTES", "Disk", "folder_for", "left_behind", "spools_folder"]
 
 _log = logging.getLogger("stepwell.sdk")
 
@@ -31,12 +31,17 @@ _BATCH_BYTES = 1 << 20
 _SUFFIXES = (".db", ".db-wal", ".db-shm")
 
 
-def folder_for(url: str) -> Path:
-    """Where the processes of this user keep what waits for the gateway at `url`."""
+def spools_folder() -> Path:
+    """Where the processes of this user keep what waits, in a folder for each gateway."""
     from stepwell.home import home_folder
 
+    return home_folder() / "sdk"
+
+
+def folder_for(url: str) -> Path:
+    """Where they keep what waits for the gateway at `url`."""
     readable = re.sub(r"[^A-Za-z0-9.]+", "_", url.partition("://")[2])[:80]
-    return home_folder() / "sdk" / f"{readable}-{crc32(url.encode()):08x}"
+    return spools_folder() / f"{readable}-{crc32(url.encode()):08x}"
 
 
 class Disk:

@@ -1,4 +1,4 @@
-"""What happens to clients when the process ends or forks."""
+"""What happens to deliveries when the process ends or forks."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import weakref
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from stepwell.sdk.client import Client
+    from stepwell.sdk._delivery import Delivery
 
 __all__ = ["EXIT_BOUND", "watch", "watch_worker"]
 
 EXIT_BOUND = 5.0
 """Seconds a process takes at most, at its end, to deliver what is left."""
 
-_clients: weakref.WeakSet[Client] = weakref.WeakSet()
+_deliveries: weakref.WeakSet[Delivery] = weakref.WeakSet()
 _hooked = threading.Event()
 _finalizing = threading.Event()
 
 
-def watch(client: Client) -> None:
-    """Flush `client` at the end of the process, and start it afresh in forked children."""
-    _clients.add(client)
+def watch(delivery: Delivery) -> None:
+    """Flush `delivery` at the end of the process, and start it afresh in forked children."""
+    _deliveries.add(delivery)
     if not _hooked.is_set():
         _hooked.set()
         atexit.register(_finish)
@@ -47,11 +47,11 @@ def watch_worker() -> None:
 
 def _finish() -> None:
     deadline = time.monotonic() + EXIT_BOUND
-    for client in list(_clients):
-        client.close(max(0.0, deadline - time.monotonic()))
+    for delivery in list(_deliveries):
+        delivery.close(max(0.0, deadline - time.monotonic()))
 
 
 def _start_afresh() -> None:
     _finalizing.clear()
-    for client in list(_clients):
-        client.forget()
+    for delivery in list(_deliveries):
+        delivery.forget()

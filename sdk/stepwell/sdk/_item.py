@@ -33,7 +33,10 @@ class Item:
     @property
     def size(self) -> int:
         """Bytes of memory that it takes, about."""
-        return len(self.body) + sum(len(data) for _, _, data in self.parts)
+        size = len(self.body)
+        for _, _, data in self.parts:
+            size += len(data)
+        return size
 
     def whole(self) -> bytes:
         """The record as one JSON object."""

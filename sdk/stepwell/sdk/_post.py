@@ -26,6 +26,10 @@ _MAX_RETRY_AFTER = 300.0
 _THIS_MACHINE = frozenset({"127.0.0.1", "::1", "localhost"})
 _WORTH_IT = 2048
 """Bytes of a body from which on it is compressed."""
+_REMEDY = (
+    "set STEPWELL_TOKEN or call sdk.configure(token=…) with one that `stepwell token create --scope ingest` makes, or let "
+    "STEPWELL_HOME name the folder of the running installation"
+)
 _NETWORK = ("httpx2", "encodings.idna")
 """`encodings.idna` is what the first look-up of a host name loads."""
 
@@ -54,6 +58,8 @@ class Again:
 
     reason: str
     after: float | None = None
+    denied: bool = False
+    """The token is not good, or not good for this: nothing will pass before there is another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,16 +152,15 @@ class Poster:
             return _settled(results, items)
         if status in (400, 413, 422):
             return TooMuch(self._said(response))
-        return Again(self._said(response), _retry_after(response))
+        return Again(self._said(response), _retry_after(response), denied=status in (401, 403))
 
     def _said(self, response: httpx2.Response) -> str:
+        detail = str(_object(response).get("detail") or response.reason_phrase)[:500]
         if response.status_code == 401:
-            return (
-                f"the gateway at {self._url} does not accept the token: set STEPWELL_TOKEN or call "
-                "sdk.configure(token=…), or let STEPWELL_HOME name the folder of the running installation"
-            )
-        detail = _object(response).get("detail") or response.reason_phrase
-        return f"the gateway at {self._url} answered {response.status_code}: {str(detail)[:500]}"
+            return f"the gateway at {self._url} does not accept the token: {_REMEDY}"
+        if response.status_code == 403:
+            return f"the gateway at {self._url} does not allow this ({detail}): {_REMEDY}"
+        return f"the gateway at {self._url} answered {response.status_code}: {detail}"
 
 
 def _object(response: httpx2.Response) -> dict[str, Any]:

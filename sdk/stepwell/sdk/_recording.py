@@ -12,7 +12,6 @@ from stepwell.sdk._answers import recognised, request_for
 from stepwell.sdk._calls import Call, exchange
 from stepwell.sdk._fields import now, step_fields
 from stepwell.sdk._fork import undivided
-from stepwell.sdk._heads import is_generation
 from stepwell.sdk._item import Item
 from stepwell.sdk._wrap import Asking
 
@@ -65,10 +64,10 @@ def answer_item(given: Mapping[str, Any], block: Trajectory | None) -> tuple[Ite
     return item, step.reward
 
 
-def begun(request: Asking, block: Trajectory | None, done: Callable[[Item | str], None]) -> Call | None:
-    """A call of a wrapped client, to be followed to its end; None where it is none that becomes steps."""
-    method, url, headers, body = request
-    return Call(url, headers, body, step_fields({}, block), done) if is_generation(method, url) else None
+def begun(request: Asking, block: Trajectory | None, done: Callable[[Item | str], None]) -> Call:
+    """A call of a wrapped client, to be followed to its end."""
+    url, headers, body = request
+    return Call(url, headers, body, step_fields({}, block), done)
 
 
 def _exchange_id(fields: Mapping[str, Any]) -> str | None:

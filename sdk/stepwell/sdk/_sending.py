@@ -46,6 +46,8 @@ class Counts:
     """Records of processes that are gone, delivered by this one. Not among the acknowledged."""
     problem: str | None = None
     """Why nothing gets through at the moment."""
+    denied: bool = False
+    """That is the token's fault."""
     refusal: Refusal | None = None
     """The first record that was refused."""
 
@@ -183,6 +185,7 @@ class Sender:
             )  # fmt: skip
         if counts.problem is not None:
             counts.problem = self._trouble_since = None
+            counts.denied = False
             _log.info("delivery works again")
         self._failures = 0
         self._limit = min(MAX_ITEMS, self._limit * 2)
@@ -192,9 +195,10 @@ class Sender:
         """Exponential back-off with full jitter, but never before the time the gateway named. Meanwhile the disk keeps what comes."""
         if self._trouble_since is None:
             self._trouble_since = time.monotonic()
-        if self.counts.problem is None:
+        counts = self.counts
+        if counts.problem is None or (answer.denied and not counts.denied):  # else said already
             _log.warning("%s; records wait and are sent again", answer.reason)
-        self.counts.problem = answer.reason
+        counts.problem, counts.denied = answer.reason, answer.denied
         bound = min(LAST_PAUSE, FIRST_PAUSE * 2.0 ** min(self._failures, 16))
         self._failures += 1
         jitter = random.uniform(bound / 10, bound)  # noqa: S311 - spreading load, not a secret

@@ -12,7 +12,6 @@ from stepwell.sdk._tokens import NAMES, packed
 
 __all__ = ["step_item"]
 
-_ONE = [0]
 _TEXT = frozenset({"messages", "response", "usage"})
 """Where programs have what their provider's SDK gave them at hand."""
 
@@ -22,14 +21,15 @@ def step_item(fields: Mapping[str, Any]) -> Item:
     if not _TEXT.isdisjoint(fields):
         fields = {name: _plain(value) if name in _TEXT else value for name, value in fields.items()}
     with undivided:
-        from stepwell.sdk.records import Step, checked, encoded
+        from stepwell.sdk.records import STAND_IN, Step, checked, encoded, something_was_seen
 
+        something_was_seen(fields)
         if (tokens := packed(fields)) is None:
             record = checked(Step, fields)
             return Item("step", record.step_id, encoded(record))
         # The lists are right, so the check of the other fields is given the shortest there is in their place. It is left out by
         # hand: to have it left out takes longer than all else.
-        record = checked(Step, {**fields, **dict.fromkeys(NAMES), "prompt_ids": _ONE, "response_ids": _ONE})
+        record = checked(Step, {**fields, **dict.fromkeys(NAMES), "prompt_ids": STAND_IN, "response_ids": STAND_IN})
         vars(record).update(dict.fromkeys(NAMES))
         return Item("step", record.step_id, encoded(record), tokens)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Mapping
+from struct import error, pack
 from typing import Any
 
 from stepwell.sdk._item import Part
@@ -20,7 +21,10 @@ NAMES = ("prompt_ids", "response_ids", "logprobs")
 _MAX = 4_000_000
 """As `records.MAX_IDS`, which cannot be imported without pydantic."""
 _BIG = int(sys.byteorder == "big")
-_ZERO, _ONE = array("I", [0]).tobytes(), array("I", [1]).tobytes()
+_SUSPECT = {code: (array(code, [0]).tobytes(), array(code, [1]).tobytes()) for code in "Id"}
+"""What booleans look like as numbers."""
+_BOOLEANS = frozenset({"bool", "bool_"})
+"""Python's, and numpy's of either generation."""
 _TOP4, _TOP8 = (0, 0) if _BIG else (3, 7)
 """Where the highest byte of a number stands."""
 # The highest byte of a float is its sign and its exponent but for the last bits. These are of numbers that are finite (below
@@ -30,7 +34,7 @@ _LOGPROBS = {"f": bytes([*range(0x3A), *range(0x80, 0xFF)]), "d": bytes([*range(
 
 def packed(fields: Mapping[str, Any]) -> tuple[Part, ...] | None:
     """Copies of a step's ids and logprobs, ready to be sent; None when they have to be looked at one by one, or are not there."""
-    prompt, response, logprobs = (fields.get(name) for name in NAMES)
+    prompt, response, logprobs = fields.get("prompt_ids"), fields.get("response_ids"), fields.get("logprobs")
     if prompt is None or response is None:
         return None
     if (prompt := _ids(prompt)) is None or (response := _ids(response)) is None:
@@ -45,20 +49,34 @@ def packed(fields: Mapping[str, Any]) -> tuple[Part, ...] | None:
 
 def _ids(value: Any) -> bytes | None:
     """As 32-bit integers."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and type(value) is numpy.ndarray:
+        return _ids_of_numpy(numpy, value)
+    found: bytes | None
     if isinstance(value, (list, tuple)):
-        listed = _listed("I", value)
-        if listed is None:
-            return None
-        found = listed
+        found = _listed("I", value)
+    elif (memory := _memory(value, "iIlLqQ")) is None:
+        return None
+    elif memory[0] == 4:
+        found = memory[1]
+    elif numpy is not None:
+        return _ids_of_numpy(numpy, numpy.frombuffer(memory[1], "u8"))
     else:
-        if (memory := _memory(value, "iIlLqQ")) is None:
-            return None
-        narrow = memory[1] if memory[0] == 4 else _narrow(memory[1])
-        if narrow is None:
-            return None
-        found = narrow
+        found = _narrow(memory[1])
     # What is below 2^31 has no highest bit, as ASCII has none.
-    return found if found[_TOP4::4].isascii() else None
+    return found if found is not None and found[_TOP4::4].isascii() else None
+
+
+def _ids_of_numpy(numpy: Any, value: Any) -> bytes | None:
+    """The bits of all of them together tell whether any has one that no id has."""
+    kind = value.dtype
+    if value.ndim != 1 or not 0 < value.size <= _MAX or kind.kind not in "iu" or not kind.isnative:
+        return None
+    if not 0 <= int(numpy.bitwise_or.reduce(value)) < 2**31:
+        return None
+    if kind.itemsize == 8 and value.flags.c_contiguous:  # every second half is the number: one copy less
+        return bytes(value.view("u4")[_BIG::2].tobytes())
+    return bytes(value.astype("u4").tobytes())
 
 
 def _logprobs(value: Any) -> tuple[str, bytes] | None:
@@ -77,24 +95,22 @@ def _logprobs(value: Any) -> tuple[str, bytes] | None:
 
 
 def _listed(code: str, value: list[Any] | tuple[Any, ...]) -> bytes | None:
-    """An array takes what counts as such a number. Of that only booleans are meant otherwise, and those are 0 or 1."""
+    """Packed is whatever counts as such a number. Of that only booleans are meant otherwise, and those are 0 or 1."""
     if not 0 < len(value) <= _MAX:
         return None
-    try:
-        found = array(code, value).tobytes()
-    except (TypeError, OverflowError):
+    try:  # of the two ways each is the faster one for its numbers
+        found = array(code, value).tobytes() if code == "I" else pack(f"{len(value)}d", *value)
+    except (TypeError, OverflowError, error):
         return None
     # To ask each member for its type takes longer than all else, so that is left to lists in which these bytes are.
-    suspect = code == "I" and (_ZERO in found or _ONE in found)
-    return None if suspect and bool in map(type, value) else found
+    zero, one = _SUSPECT[code]
+    if zero in found or one in found:
+        return found if _BOOLEANS.isdisjoint(kind.__name__ for kind in set(map(type, value))) else None
+    return found
 
 
 def _narrow(wide: bytes) -> bytes | None:
-    """64-bit integers as 32-bit ones; None when one does not fit. By numpy where the process has it, which is five times faster."""
-    if (numpy := sys.modules.get("numpy")) is not None:
-        numbers = numpy.frombuffer(wide, "u8")
-        narrow = numbers.astype("u4")
-        return bytes(narrow.tobytes()) if (narrow == numbers).all() else None
+    """64-bit integers as 32-bit ones; None when one does not fit. Without numpy, which is five times faster."""
     halves = memoryview(wide).cast("I")
     high, low = (halves[_BIG ^ 1 :: 2].tobytes(), halves[_BIG::2].tobytes())
     return low if high.count(0) == len(high) else None

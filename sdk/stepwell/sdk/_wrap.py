@@ -1,40 +1,48 @@
 """Recording the calls of a client of OpenAI or Anthropic, below everything that the client does: at its HTTP client's transport.
 
 What the caller gets, and when, does not change: the same response, its bytes copied as they are read. So retries, streams, raw responses
-and answers that fail to parse are all recorded as they were, and trouble in recording is logged once and never reaches the caller.
+and answers that fail to parse are all recorded as they were. Trouble in recording is counted, logged once, and never reaches the caller.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 from stepwell.errors import InvalidRecord
 from stepwell.sdk._calls import Call
+from stepwell.sdk._heads import is_generation
 
-__all__ = ["Asking", "Begin", "record_calls"]
-
-_log = logging.getLogger("stepwell.sdk")
+__all__ = ["Asking", "Recorder", "record_calls"]
 
 _LIBRARIES = ("httpx2", "httpx")
-Asking = tuple[str, str, list[tuple[str, str]], bytes]
-"""Method, URL, headers, body."""
-Begin = Callable[[Asking], Call | None]
-"""The call to record, or None where it is none of ours."""
+Asking = tuple[str, list[tuple[str, str]], bytes]
+"""URL, headers, body."""
 
 
-def record_calls(client: object, begin: Begin) -> None:
-    """Have every call of `client` recorded; twice is once. Raises InvalidRecord for what is no such client."""
+class Recorder(Protocol):
+    """Who is told of the calls."""
+
+    def begin_call(self, request: Asking) -> Call:
+        """A call to record. May raise."""
+        ...
+
+    def call_lost(self, why: str) -> None:
+        """There was a call, and there will be no record of it. Never raises."""
+        ...
+
+
+def record_calls(client: object, recorder: Recorder) -> None:
+    """Have every call of `client` that becomes steps recorded; twice is once. Raises InvalidRecord for what is no such client."""
     http, library = _http_client(client)
     sync, asynchronous = _transports(library)
     kind = asynchronous if isinstance(http, library.AsyncClient) else sync
 
     def recording(transport: Any) -> Any:
-        return transport if transport is None or isinstance(transport, kind) else kind(transport, begin)
+        return transport if transport is None or isinstance(transport, kind) else kind(transport, recorder)
 
     http._transport = recording(http._transport)
     for pattern, transport in http._mounts.items():  # one per proxy
@@ -53,11 +61,15 @@ def _http_client(client: object) -> tuple[Any, ModuleType]:
     )
 
 
-def _begun(begin: Begin, request: Any) -> Call | None:
+def _begun(recorder: Recorder, request: Any) -> Call | None:
+    """The call to follow; None where it is none that becomes steps, or cannot be recorded."""
     try:
-        return begin((request.method, str(request.url), request.headers.multi_items(), request.content))
+        # Asked first: the body of an upload cannot be read before it is sent, and that is nothing lost.
+        if not is_generation(request.method, url := str(request.url)):
+            return None
+        return recorder.begin_call((url, request.headers.multi_items(), request.content))
     except Exception as error:  # noqa: BLE001 - the boundary of recording: the caller's own call goes on
-        _log.debug("a call is not recorded: %r", error)
+        recorder.call_lost(f"{type(error).__name__}: {error}")
         return None
 
 
@@ -73,7 +85,7 @@ def _answered(call: Call, response: Any, teed: Callable[[Any, Call], Any]) -> No
             call.answered(response.status_code, headers)
             response.stream = teed(response.stream, call)
     except Exception as error:  # noqa: BLE001 - the boundary of recording: the caller's own call goes on
-        _log.debug("an answer is not recorded: %r", error)
+        call.lost(f"{type(error).__name__}: {error}")
 
 
 def _failed(call: Call, error: BaseException) -> None:
@@ -91,7 +103,7 @@ def _transports(library: ModuleType) -> tuple[type[Any], type[Any]]:
 
     class Recording(_Delegating, library.BaseTransport):  # type: ignore[misc, name-defined]
         def handle_request(self, request: Any) -> Any:
-            if (call := _begun(self._begin, request)) is None:
+            if (call := _begun(self._recorder, request)) is None:
                 return self._inner.handle_request(request)
             try:
                 response = self._inner.handle_request(request)
@@ -113,7 +125,7 @@ def _transports(library: ModuleType) -> tuple[type[Any], type[Any]]:
 
     class AsyncRecording(_Delegating, library.AsyncBaseTransport):  # type: ignore[misc, name-defined]
         async def handle_async_request(self, request: Any) -> Any:
-            if (call := _begun(self._begin, request)) is None:
+            if (call := _begun(self._recorder, request)) is None:
                 return await self._inner.handle_async_request(request)
             try:
                 response = await self._inner.handle_async_request(request)
@@ -139,12 +151,12 @@ def _transports(library: ModuleType) -> tuple[type[Any], type[Any]]:
 class _Delegating:
     """Passes on whatever else is asked of the transport inside."""
 
-    def __init__(self, inner: Any, begin: Begin) -> None:
+    def __init__(self, inner: Any, recorder: Recorder) -> None:
         self._inner = inner
-        self._begin = begin
+        self._recorder = recorder
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("_inner", "_begin"):  # a copy in the making
+        if name in ("_inner", "_recorder"):  # a copy in the making
             raise AttributeError(name)
         return getattr(self._inner, name)
 

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from stepwell.errors import InvalidRecord, SettingsError
-from stepwell.sdk import _exit
+from stepwell.errors import InvalidRecord
 from stepwell.sdk._address import DEFAULT_URL, address
 from stepwell.sdk._calls import Call
-from stepwell.sdk._disk import MAX_DISK_BYTES, Disk, folder_for, left_behind
+from stepwell.sdk._delivery import MAX_PENDING_BYTES, Delivery
+from stepwell.sdk._disk import MAX_DISK_BYTES
+from stepwell.sdk._exit import EXIT_BOUND
+from stepwell.sdk._feedback import feedback_item
 from stepwell.sdk._fields import feedback_fields, now, step_fields
-from stepwell.sdk._fork import ready, undivided
+from stepwell.sdk._fork import ready
 from stepwell.sdk._item import Item
-from stepwell.sdk._outbox import Outbox
-from stepwell.sdk._post import Poster
 from stepwell.sdk._recording import ANSWER, answer_item, begun
 from stepwell.sdk._reports import Flushed, Status
-from stepwell.sdk._sending import Sender
 from stepwell.sdk._steps import step_item
-from stepwell.sdk._trajectory import TrajectoryHandle, current_trajectory
+from stepwell.sdk._trajectory import TrajectoryHandle, current_trajectory, trajectory_item, trajectory_record
 from stepwell.sdk._wrap import Asking, record_calls
 
 if TYPE_CHECKING:
@@ -32,12 +29,6 @@ if TYPE_CHECKING:
     from stepwell.sdk.records import Feedback, Step, Trajectory
 
 __all__ = ["DEFAULT_URL", "Client", "Flushed", "Status"]
-
-_log = logging.getLogger("stepwell.sdk")
-
-MAX_PENDING_BYTES = 256 << 20
-_GIVE_UP = 1.0
-"""Seconds of trouble after which the end of a process does not wait for a gateway any longer, when the disk can keep what is left."""
 
 C = TypeVar("C")
 
@@ -66,28 +57,14 @@ class Client:
         address that is none.
         """
         self.url = address(url)
-        self._token = token
-        self._transport = transport
-        self._max_pending_bytes = max_pending_bytes
-        self._max_spooled_bytes = max_spooled_bytes
-        self._folder = spool_folder or (folder_for(self.url) if transport is None else None)
-        self._inherited: list[Outbox] = []
-        self.forget()
-        _exit.watch(self)
-
-    def forget(self) -> None:
-        """Start afresh: nothing queued, nothing counted, no thread. A forked child does; what its parent queued is the parent's."""
-        folder = self._folder
-        disk = Disk.fresh(folder, self._max_spooled_bytes) if folder is not None else None
-        self._outbox = Outbox(self._max_pending_bytes, disk)
-        self._inherited.append(self._outbox)  # SQLite's connection of the parent is not to be closed by its child
-        self._unrecorded = 0
-        self._closed = False
-
-        def left(passed_over: set[str]) -> Disk | None:
-            return left_behind(folder, disk.path, passed_over) if folder is not None and disk is not None else None
-
-        self._sender = Sender(self._outbox, Poster(self.url, self._find_token, self._transport), left)
+        self._delivery = Delivery(
+            self.url,
+            token,
+            transport,
+            folder=spool_folder,
+            max_pending_bytes=max_pending_bytes,
+            max_spooled_bytes=max_spooled_bytes,
+        )
 
     def submit_step(self, step: Step | None = None, /, **fields: Any) -> str:
         """Queue a step, given as a `Step` or by its fields; returns its id at once. Raises InvalidRecord.
@@ -111,32 +88,32 @@ class Client:
         metadata: Mapping[str, Any] | None = None,
     ) -> TrajectoryHandle:
         """A block, for `with` and `async with`, that the steps and feedback submitted inside belong to. Raises InvalidRecord."""
-        fields: dict[str, Any] = {
-            "prompt_id": prompt,
-            "group_id": group,
-            "split": split,
-            "policy_version": policy_version,
-            "metadata": None if metadata is None else dict(metadata),
-            "at": now(),
-        }
-        with undivided:
-            from stepwell.sdk.records import Trajectory, checked
-
-            record = checked(Trajectory, fields if id is None else {"trajectory_id": id, **fields})
+        fields = {"prompt_id": prompt, "group_id": group, "split": split, "policy_version": policy_version, "at": now()}
+        record = trajectory_record(id, {**fields, "metadata": None if metadata is None else dict(metadata)})
         return TrajectoryHandle(self, record)
 
     def wrap(self, client: C) -> C:
         """Record every call of an OpenAI or Anthropic client from now on, and return it. Raises InvalidRecord."""
-        record_calls(client, self.begin_call)
+        record_calls(client, self)
         return client
 
-    def begin_call(self, request: Asking) -> Call | None:
-        """Follow a call of a wrapped client; None where it is none that becomes steps."""
-        try:
-            return begun(request, _block(), self._recorded)
-        except Exception as error:  # noqa: BLE001 - the boundary of recording: the caller's own call goes on
-            self._recorded(f"{type(error).__name__}: {error}")
-            return None
+    def begin_call(self, request: Asking) -> Call:
+        """Follow a call of a wrapped client to its end. May raise: then it is to be given to `call_lost`."""
+        return begun(request, _block(), self._recorded)
+
+    def call_lost(self, why: str) -> None:
+        """Count a call of a wrapped client of which there is no record."""
+        self._delivery.lost(why)
+
+    def _recorded(self, call: Item | str) -> None:
+        if isinstance(call, Item):
+            self._delivery.queue(call)
+        else:
+            self._delivery.lost(call)
+
+    def renew(self, token: str | None) -> bool:
+        """If the gateway has turned down the token, go on with this one, also for what waits; whether that was so."""
+        return self._delivery.renew(token)
 
     def send_step(self, step: Step | None, fields: Mapping[str, Any], block: Trajectory | None) -> str:
         """`submit_step` with the enclosing trajectory named by the caller."""
@@ -144,13 +121,13 @@ class Client:
             return self._send_answer(step, fields, block)
         if step is not None:
             fields = {**_said(step), **fields}
-        return self._queue(step_item(step_fields(fields, block)))
+        return self._delivery.queue(step_item(step_fields(fields, block)))
 
     def _send_answer(self, step: Step | None, fields: Mapping[str, Any], block: Trajectory | None) -> str:
         if step is not None:
             raise InvalidRecord(ANSWER, "comes with the fields of a step, not with a Step")
         item, reward = answer_item(fields, block)
-        self._queue(item)
+        self._delivery.queue(item)
         first = f"{item.id}.0"
         if reward is not None:
             self.send_feedback(None, {"feedback_id": f"{first}.reward", "step_id": first, "reward": reward}, None)
@@ -160,21 +137,11 @@ class Client:
         """`submit_feedback` with the enclosing trajectory named by the caller."""
         if feedback is not None:
             fields = {**_said(feedback), **fields}
-        fields = feedback_fields(fields, block)
-        with undivided:
-            from stepwell.sdk.records import Feedback, checked, encoded
-
-            record = checked(Feedback, fields)
-            body = encoded(record)
-        return self._queue(Item("feedback", record.feedback_id, body))
+        return self._delivery.queue(feedback_item(feedback_fields(fields, block)))
 
     def send_trajectory(self, record: Trajectory) -> str:
         """Queue what a `trajectory()` block has to say: that it opened, completed or failed."""
-        with undivided:
-            from stepwell.sdk.records import encoded
-
-            body = encoded(record)
-        return self._queue(Item("trajectory", record.trajectory_id, body))
+        return self._delivery.queue(trajectory_item(record))
 
     async def asubmit_step(self, step: Step | None = None, /, **fields: Any) -> str:
         """As `submit_step`, which never blocks."""
@@ -189,24 +156,7 @@ class Client:
 
         Returns after `timeout` seconds at the latest, and says what is still on its way; never raises for that.
         """
-        deadline = time.monotonic() + timeout
-        left = self._settled(deadline)
-        done = None
-        if committed:
-            done = left == 0 and self._barrier(deadline - time.monotonic())
-        counts, box = self._sender.counts, self._outbox
-        return Flushed(counts.acknowledged, left, counts.refused, box.dropped, min(left, box.spooled), done)
-
-    def _settled(self, deadline: float) -> int:
-        """Wait until nothing is left, also of what earlier processes have left; how many of our own records are left."""
-        if not self._sender.started and self._folder is not None and self._folder.is_dir():
-            self._sender.start()
-        left = self._outbox.wait(deadline - time.monotonic())
-        if self._sender.started:
-            self._sender.caught_up.wait(max(0.0, deadline - time.monotonic()))
-        if left:  # whoever flushes wants it safe
-            self._outbox.spill()
-        return left
+        return self._delivery.flush(timeout, committed)
 
     async def aflush(self, timeout: float = 30.0, committed: bool = False) -> Flushed:
         """As `flush`, without holding up the event loop."""
@@ -217,34 +167,15 @@ class Client:
 
     def status(self) -> Status:
         """How delivery is going."""
-        box, counts = self._outbox, self._sender.counts
-        return Status(
-            self.url, len(box), box.bytes, box.spooled, box.disk.bytes if box.disk is not None else 0,
-            counts.acknowledged, counts.duplicates, counts.refused, box.dropped, self._unrecorded, counts.recovered,
-            counts.problem or box.disk_problem,
-        )  # fmt: skip
+        return self._delivery.status()
 
-    def close(self, timeout: float = _exit.EXIT_BOUND) -> None:
+    def forget(self) -> None:
+        """Start afresh, as a forked child does: nothing queued, nothing counted, no thread."""
+        self._delivery.forget()
+
+    def close(self, timeout: float = EXIT_BOUND) -> None:
         """Deliver what is queued, for at most `timeout` seconds, and stop. What is left waits on the disk for the next process."""
-        if self._closed:
-            return
-        self._closed = True
-        box, deadline = self._outbox, time.monotonic() + timeout
-        left = box.wait(min(timeout, _GIVE_UP))
-        while left and time.monotonic() < deadline and (box.disk is None or self._sender.trouble < _GIVE_UP):
-            left = box.wait(min(_GIVE_UP, deadline - time.monotonic()))
-        self._sender.stop(max(0.1, deadline - time.monotonic()))
-        box.spill()
-        if box.disk is not None:
-            box.disk.close()
-        self._say_what_is_left()
-
-    def _say_what_is_left(self) -> None:
-        box, why = self._outbox, self._sender.counts.problem or "no time was left"
-        if box.spooled and box.disk is not None:
-            _log.warning("%d records wait in %s for the next process: %s", box.spooled, box.disk.path.parent, why)
-        if lost := len(box) - box.spooled:
-            _log.error("%d records were not delivered: %s", lost, why)
+        self._delivery.close(timeout)
 
     def __enter__(self) -> Client:
         return self
@@ -253,50 +184,6 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _queue(self, item: Item) -> str:
-        box = self._outbox
-        if box.put(item):
-            if not self._sender.started:
-                _exit.watch_worker()
-                self._sender.start()
-        elif box.dropped == 1:
-            why = "the client is closed" if box.closed else f"{box.bytes} bytes wait already"
-            _log.error(
-                "%s %s was dropped: %s; further ones are only counted: see sdk.status()", item.kind, item.id, why
-            )
-        return item.id
-
-    def _recorded(self, call: Item | str) -> None:
-        """What became of a call of a wrapped client: its exchange, or why there is none."""
-        if isinstance(call, Item):
-            self._queue(call)
-            return
-        self._unrecorded += 1
-        if self._unrecorded == 1:
-            _log.error("a call was not recorded: %s; further ones are only counted: see sdk.status()", call)
-
-    def _barrier(self, timeout: float) -> bool:
-        poster = Poster(self.url, self._find_token, self._transport)
-        try:
-            reason = poster.barrier(max(0.0, timeout))
-        finally:
-            poster.close()
-        if reason is not None:
-            _log.warning("not known to be in the warehouse yet: %s", reason)
-        return reason is None
-
-    def _find_token(self) -> str | None:
-        ready("stepwell.home")
-        from stepwell.home import read_token
-
-        try:
-            return self._token or read_token()
-        except (
-            SettingsError
-        ) as error:  # an unreadable file: the gateway's 401 is what the user then sees, with this reason
-            _log.debug("%s", error)
-            return None
 
 
 def _block() -> Trajectory | None:

@@ -8,7 +8,8 @@ not finite and texts that are no Unicode are refused with the field's name; noth
 from __future__ import annotations
 
 import os
-from typing import Annotated, Literal, Self, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
     AwareDatetime,
@@ -27,7 +28,9 @@ from stepwell.sdk._values import (
     MAX_IDS,
     MAX_JSON_BYTES,
     MAX_LOGPROB,
+    STAND_IN,
     CheckedIds,
+    Flag,
     Id,
     JsonObject,
     Logprobs,
@@ -36,7 +39,9 @@ from stepwell.sdk._values import (
     Number,
     Text,
     TokenIds,
+    Version,
     checked_ids,
+    packed_ids,
     strict_json,
 )
 
@@ -45,6 +50,7 @@ __all__ = [
     "MAX_IDS",
     "MAX_JSON_BYTES",
     "MAX_LOGPROB",
+    "STAND_IN",
     "CheckedIds",
     "Feedback",
     "FeedbackKind",
@@ -57,19 +63,37 @@ __all__ = [
     "checked_ids",
     "encoded",
     "new_id",
+    "packed_ids",
+    "something_was_seen",
     "strict_json",
 ]
 
 
+def _random_source() -> Callable[[int], bytes]:
+    """Both ask the kernel. `getrandom` (Linux) keeps the interpreter's lock meanwhile: it is back before another thread could take it."""
+    try:
+        os.getrandom(1)
+    except (
+        AttributeError,
+        OSError,
+    ):  # another system, or a sandbox that forbids the call, in which `urandom` finds another way
+        return os.urandom
+    return os.getrandom
+
+
+_random = _random_source()
+
+
 def new_id() -> str:
     """A fresh identifier, unique without asking anybody."""
-    return os.urandom(16).hex()
+    return _random(16).hex()
 
 
 Split = Literal["train", "eval"]
 Status = Literal["ok", "truncated", "error", "client_disconnect", "aborted"]
 TrajectoryState = Literal["open", "completed", "failed"]
-FeedbackKind = Literal["reward", "rating", "label", "score", "comment", "preference", "correction"]
+Retractable = Literal["reward", "rating", "label", "score", "comment", "preference", "correction", "trainable"]
+FeedbackKind = Literal[Retractable, "undo"]
 
 
 class _Record(BaseModel):
@@ -124,7 +148,7 @@ class Step(_Record):
     """Names model and tokenizer: ids of different fingerprints are never merged."""
 
     policy: Name | None = None
-    policy_version: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
+    policy_version: Version | None = None
     policy_label: Name | None = None
     model: Name | None = None
     """The model that answered, in the provider's words."""
@@ -135,7 +159,7 @@ class Step(_Record):
 
     reward: Number | None = None
     """Becomes a feedback named `reward` on this step."""
-    trainable: bool = True
+    trainable: Flag = True
     untrainable_reason: Text | None = None
     started_at: AwareDatetime | None = None
     first_byte_at: AwareDatetime | None = None
@@ -174,7 +198,7 @@ class Feedback(_Record):
     """Something learned about a step, a trajectory or a prompt group, now or years later.
 
     Exactly one target: `step_id`, `trajectory_id`, `group_id`, or `response_id` (the provider's own id of the answer). The target
-    need not be known yet. What is said is exactly one of the fields from `reward` to `retract`; `comment` may go with any.
+    need not be known yet. What is said is exactly one of the fields from `reward` to `undo`; `comment` may go with any.
     """
 
     feedback_id: Id = Field(default_factory=new_id)
@@ -196,8 +220,14 @@ class Feedback(_Record):
     """What the step should have answered: an assistant message; a plain string is taken as its text."""
     rejected_id: Id | None = None
     """A preference: the target is better than this step."""
-    retract: FeedbackKind | None = None
+    trainable: bool | None = None
+    """Of a step: whether somebody lets it be trained on. False keeps it out; True only takes back that name's and author's own False: what
+    the engine, ingest or another one says against it stands."""
+    retract: Retractable | None = None
     """Take back what was said of this kind, under this name and by this author, about this target: from now on nothing is said."""
+    undo: Id | None = None
+    """Take back one feedback about this target, by its id and whoever said it: what was said before it counts again. It cannot be undone
+    itself; say it again."""
     comment: Text | None = None
     at: AwareDatetime | None = None
     metadata: JsonObject | None = None
@@ -225,6 +255,8 @@ class Feedback(_Record):
             "label": self.label,
             "correction": self.correction,
             "preference": self.rejected_id,
+            "trainable": self.trainable,
+            "undo": self.undo,
         }
         kinds: list[FeedbackKind] = [kind for kind, value in said.items() if value is not None]
         if self.retract is not None:
@@ -251,8 +283,11 @@ class Feedback(_Record):
             )
         if not self._said() and self.comment is None:
             raise InvalidRecord(
-                "reward", "says nothing: give reward, score, rating, label, correction, rejected_id, retract or comment"
+                "reward",
+                "says nothing: give reward, score, rating, label, correction, rejected_id, trainable, retract, undo or comment",
             )
+        if "trainable" in self._said() and self.step_id is None:
+            raise InvalidRecord("trainable", "is said of one step: give its step_id")
         if self.rating is not None and (self.scale is None or not self.scale > 0 or not self.rating <= self.scale):
             raise InvalidRecord("scale", "a rating needs the scale it is on: the best possible rating, above 0")
         return self
@@ -265,7 +300,7 @@ class Trajectory(_Record):
     prompt_id: Id | None = None
     group_id: Id | None = None
     split: Split = "train"
-    policy_version: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
+    policy_version: Version | None = None
     metadata: JsonObject | None = None
     state: TrajectoryState = "open"
     reason: Text | None = None
@@ -286,7 +321,20 @@ def checked(model: type[R], values: object) -> R:
         cause = first.get("ctx", {}).get("error")
         if isinstance(cause, InvalidRecord):
             raise InvalidRecord(cause.field, cause.reason) from None
-        raise InvalidRecord(_path(first["loc"]), str(first["msg"])) from None
+        reason = str(
+            cause if isinstance(cause, ValueError) else first["msg"]
+        )  # pydantic would say "Value error, " first
+        raise InvalidRecord(_path(first["loc"]), reason) from None
+
+
+def something_was_seen(fields: Mapping[str, Any]) -> None:
+    """Refuse a step of text, about to be submitted, whose conversation is empty. Raises InvalidRecord.
+
+    Not part of `Step`: a call that was captured may have said nothing new, or nothing that was understood, and is kept as it was.
+    """
+    nothing_else = fields.get("prompt_ids") is None and fields.get("continues") is None
+    if nothing_else and isinstance(messages := fields.get("messages"), list | tuple) and not messages:
+        raise InvalidRecord("messages", "is empty, and there are no prompt_ids: what did the policy see?")
 
 
 def encoded(record: BaseModel) -> bytes:

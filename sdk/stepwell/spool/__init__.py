@@ -13,7 +13,7 @@ Standard library only; local disk only (SQLite's locks are not to be trusted on 
 
 from stepwell.spool._cursor import read_cursor, write_cursor
 from stepwell.spool._figures import CONTENT_TYPE, Figure, exposition, spool_figures
-from stepwell.spool._folder import adopt, marks, readers
+from stepwell.spool._folder import adopt, marks, readers, unreadable
 from stepwell.spool._format import LOST, Entry, Record
 from stepwell.spool._job import Job
 from stepwell.spool._lock import ProcessLock, held
@@ -45,5 +45,6 @@ __all__ = [
     "readers",
     "retire",
     "spool_figures",
+    "unreadable",
     "write_cursor",
 ]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
 from stepwell.errors import SpoolError
+from stepwell.spool._damaged import is_damage
 from stepwell.spool._reader import SpoolReader
 from stepwell.spool._spool import Spool
 
@@ -29,6 +30,20 @@ def marks(folder: Path) -> dict[str, int]:
     for reader in readers(folder):
         with closing(reader):
             found[reader.producer] = reader.last()
+    return found
+
+
+def unreadable(folder: Path, after: Mapping[str, int]) -> dict[str, str]:
+    """Of these producers the ones of whose spool nothing above these numbers can be read, as it is damaged; with what is said of it."""
+    found: dict[str, str] = {}
+    for reader in readers(folder):
+        with closing(reader):
+            if reader.producer in after:
+                try:
+                    reader.read(after[reader.producer], limit=1)
+                except SpoolError as error:
+                    if is_damage(error.__cause__):
+                        found[reader.producer] = str(error)
     return found
 
 

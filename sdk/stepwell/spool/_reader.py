@@ -15,6 +15,9 @@ from stepwell.spool._format import FORMAT, Record
 from stepwell.spool._lock import held
 
 _COLUMNS = "seq, id, kind, ref, at_ns, head, body"
+_LARGE = 64 << 10
+"""Bytes of a body that is read for itself: SQLite copies it once then, and not three times."""
+_BODIES_APART = f"seq, id, kind, ref, at_ns, head, CASE WHEN length(body) < {_LARGE} THEN body END"
 
 
 class SpoolReader:
@@ -40,21 +43,23 @@ class SpoolReader:
                 f"the spool {path} has layout {layout}, this version reads up to {FORMAT}: upgrade Stepwell"
             )
 
-    def read(self, after: int, *, limit: int = 500, max_bytes: int = 32 << 20) -> list[Record]:
+    def read(self, after: int, *, limit: int = 500, max_bytes: int = 32 << 20, kind: str | None = None) -> list[Record]:
         """The records numbered above `after`, oldest first: at most `limit`, and few enough to stay near `max_bytes`.
 
+        `kind`: those of this kind only; the bodies of others are not read.
         What is on a damaged page is left out; the log says what that is.
         """
         try:
-            sql = f"SELECT {_COLUMNS} FROM entries WHERE seq > ? ORDER BY seq LIMIT ?"
-            with closing(self._db.execute(sql, (after, limit))) as rows:
-                return _first(rows, limit, max_bytes)
+            sql = f"SELECT {_BODIES_APART} FROM entries WHERE seq > ? AND kind = coalesce(?, kind) ORDER BY seq LIMIT ?"
+            with closing(self._db.execute(sql, (after, kind, limit))) as rows:
+                return _first(map(self._whole, rows), limit, max_bytes)
         except sqlite3.Error as error:
             if not is_damage(error):
                 raise SpoolError(f"cannot read the spool {self.path}: {error}") from error
         found: list[Record] = []
         try:
-            _first(rows_around(self._db, self.path, _COLUMNS, after), limit, max_bytes, found)
+            whole = (row for row in rows_around(self._db, self.path, _COLUMNS, after) if kind in (None, row[2]))
+            _first(whole, limit, max_bytes, found)
         except sqlite3.Error as error:
             if not found:
                 raise SpoolError(f"cannot read the spool {self.path} above record {after}: {error}") from error
@@ -93,6 +98,13 @@ class SpoolReader:
 
     def close(self) -> None:
         self._db.close()
+
+    def _whole(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """A row with its body. The statement that it came from is still open, so both are of the same moment."""
+        if row[-1] is not None:
+            return row
+        with self._db.blobopen("entries", "body", row[0], readonly=True) as body:
+            return (*row[:-1], body.read())
 
     def _number(self, sql: str) -> int:
         return int(self._rows(sql)[0][0])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepwell.exchange._chat.halves import has_halves, loads, whole_characters
+from stepwell.exchange._chat.halves import has_halves, loads, loads_whole, whole_characters
 
 
 def test_halves_are_read_and_joined() -> None:
@@ -24,6 +24,8 @@ def test_what_is_no_json_is_none(data: bytes) -> None:
     with pytest.raises(orjson.JSONDecodeError):
         loads(data)
     with pytest.raises(orjson.JSONDecodeError):
+        loads_whole(data)
+    with pytest.raises(orjson.JSONDecodeError):
         loads(b'["\\ud83d", ' + b"[" * 100_000)
 
 
@@ -32,6 +34,7 @@ def test_every_text_becomes_one_that_can_be_written(text: str) -> None:
     data = json.dumps([text]).encode()
     whole = whole_characters(loads(data))
     assert orjson.loads(orjson.dumps(whole)) == whole
+    assert loads_whole(data) == whole
     if text.isascii():
         assert whole == [text] and not has_halves(data)
 

@@ -107,6 +107,14 @@ def test_a_character_cut_in_two_halves_is_whole_in_texts_and_arguments(stream: S
     assert message["tool_calls"][0]["function"]["arguments"] == '{"a": "😀"}'
 
 
+def test_half_a_character_in_a_plain_answer_is_none() -> None:
+    body = b'{"id": "\\ud83d\\ude00", "choices": [{"message": {"content": "%s"}}]}'
+    for sent, content in ((b"a\\ud83d", "a\ufffd"), (b"\\ud83d\\ude00b\\uDE00", "😀b\ufffd"), (b"\\u00e4", "ä")):
+        reply = read(body % sent)
+        assert (reply.root["id"], reply.choices[0]["message"]["content"]) == ("😀", content)
+    assert read(b'{"error": "\\ude00"}').error == "\ufffd"
+
+
 def test_what_came_before_something_absurd_stands_where_the_stream_was_cut(stream: Stream) -> None:
     absurd: list[Any] = [5, {"choices": 5}, {"choices": [{"delta": {"tool_calls": 5}}]}]
     for data in absurd:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepwell.exchange._chat.tokens import policy_of, tokens_of
+from stepwell.exchange._chat.tokens import left_over, policy_of, tokens_of
 from stepwell.exchange._generation import Tokens
 
 
@@ -55,7 +55,7 @@ def test_ids_without_logprobs_are_ids() -> None:
         (ROOT, logprobs(lp(id=3), lp())),
         *(
             ({"prompt_token_ids": wrong}, IDS)
-            for wrong in ([], [True], [-1], [2**31], [1.0], ["1"], [None], "12", {"0": 1})
+            for wrong in ([], [True], [7, False], [-1], [2**31], [1.0], ["1"], [None], "12", {"0": 1})
         ),
         *((ROOT, {"token_ids": wrong}) for wrong in ([], [1, False], [1, -1], [2**31], [2**70], [1, [2]], 5)),
     ],
@@ -140,3 +140,13 @@ def test_the_policys_version(
     root: dict[str, Any], choice: dict[str, Any], answer: tuple[int | None, str | None]
 ) -> None:
     assert policy_of(root, choice) == answer
+
+
+def test_alternatives_are_kept_and_nothing_else_of_logprobs_that_were_taken() -> None:
+    none, two = lp(top_logprobs=[]), lp(top_logprobs=[lp(token="a"), lp(token="b")])
+    tokens = Tokens([1, 2], [3, 4], [-0.5, -0.5], None)
+    for choice in ({**IDS, **logprobs(none, lp())}, {**IDS, **logprobs(lp(top_logprobs=None), 5)}):
+        assert left_over(choice, tokens) == {}
+    for entries in ((none, two), (two, lp()), (5, two)):
+        assert left_over({**IDS, **logprobs(*entries)}, tokens) == logprobs(*entries)
+    assert left_over({**IDS, **logprobs(none)}, Tokens([1, 2], [3, 4])) == logprobs(none)

@@ -29,6 +29,14 @@ def loads(data: bytes) -> Any:
         raise
 
 
+def loads_whole(data: bytes) -> Any:
+    """The value of a text that is all there is, without halves of characters: see `loads` and `whole_characters`."""
+    try:
+        return orjson.loads(data)  # which takes no halves
+    except orjson.JSONDecodeError:
+        return whole_characters(loads(data))
+
+
 def has_halves(data: bytes) -> bool:
     """Whether halves of characters are in the text, in pairs or alone."""
     return b"\\u" in data and _HALF.search(data) is not None

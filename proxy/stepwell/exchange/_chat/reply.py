@@ -11,7 +11,7 @@ import orjson
 from stepwell.exchange._body import beside_error, is_whole, loosely, partial_body, partial_event, without
 from stepwell.exchange._canonical import Message
 from stepwell.exchange._chat.choice import StreamedChoice, listed, message_of
-from stepwell.exchange._chat.halves import has_halves, loads, whole_characters
+from stepwell.exchange._chat.halves import has_halves, loads, loads_whole, whole_characters
 from stepwell.exchange._chat.messages import canonical_message
 from stepwell.exchange._dialect import Unparseable
 from stepwell.exchange._generation import Answer, Choice
@@ -46,8 +46,7 @@ def read_reply(response: Response) -> Reply:
     if response.status >= 400:
         return Reply(root=beside_error(body, "choices"), terminated=whole, error=loosely(body))
     try:
-        reply = _read(body, header(response.headers, "content-type"), whole)
-        return reply if not has_halves(body) else _with_whole_characters(reply)
+        return _read(body, header(response.headers, "content-type"), whole)
     except RecursionError:
         raise Unparseable("the response is nested absurdly deep") from None
 
@@ -77,9 +76,10 @@ def said_in(choice: Mapping[str, Any]) -> Message:
 def _read(body: bytes, content_type: str, whole: bool) -> Reply:
     # Gateways answer a call for a stream with an object under the stream's label.
     if looks_like_events(content_type, body) and not body.lstrip().startswith(b"{"):
-        return _streamed(body, whole)
+        reply = _streamed(body, whole)
+        return reply if not has_halves(body) else _with_whole_characters(reply)
     try:
-        value = loads(body)
+        value = loads_whole(body)
     except orjson.JSONDecodeError as error:
         return Reply(root=partial_body(body, whole, error))
     return _plain(value)

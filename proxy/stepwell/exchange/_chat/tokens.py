@@ -12,11 +12,12 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import NoneType
 from typing import Any
 
+import orjson
+
 from stepwell.exchange._generation import Choice, Tokens
-from stepwell.sdk.records import MAX_LOGPROB, checked_ids
+from stepwell.sdk.records import MAX_LOGPROB, packed_ids
 
 _NAMED = "token_id:"
 _TOKEN_ID = re.compile(rf"{_NAMED}([0-9]{{1,10}})")
@@ -64,7 +65,7 @@ def left_over(choice: Mapping[str, Any], tokens: Tokens) -> dict[str, Any]:
 def _has_alternatives(choice: Mapping[str, Any]) -> bool:
     logprobs = choice.get("logprobs")
     others = isinstance(logprobs, Mapping) and any(value for key, value in logprobs.items() if key != "content")
-    tops = [entry.get("top_logprobs") for entry in _entries(choice)]
+    tops = [top for entry in _entries(choice) if (top := entry.get("top_logprobs"))]
     return others or any(isinstance(top, list) and len(top) > 1 for top in tops)
 
 
@@ -126,8 +127,8 @@ def _entry_ids(entries: list[Mapping[str, Any]]) -> list[int] | None:
 
 def _named_ids(entries: list[Mapping[str, Any]]) -> list[tuple[int, int]]:
     """Place and id of each entry that names its id. That none does, as mostly, is found out without looking at each."""
-    tokens = "".join([str(entry.get("token")) for entry in entries])
-    if _NAMED not in tokens and {type(entry.get("id")) for entry in entries} == {NoneType}:
+    tokens, ids = [entry.get("token") for entry in entries], [entry.get("id") for entry in entries]
+    if ids.count(None) == len(ids) and _NAMED not in "".join(map(str, tokens)):
         return []
     return [(place, id_) for place, entry in enumerate(entries) if (id_ := named_id(entry)) is not None]
 
@@ -143,7 +144,9 @@ def named_id(entry: Mapping[str, Any]) -> int | None:
 
 def _ids(value: object) -> list[int] | None:
     """The list, if it is one of ids and nothing else."""
-    return checked_ids(value) if isinstance(value, list) else None
+    ids = packed_ids(value) if isinstance(value, list) else None
+    # Of what JSON has, `true` and `false` alone pass for integers. To write the list and look for them is faster than to ask each.
+    return None if ids is None or b"e" in orjson.dumps(value) else ids
 
 
 def policy_of(root: Mapping[str, Any], choice: Mapping[str, Any]) -> tuple[int | None, str | None]:
