@@ -26,6 +26,7 @@ class Facts:
         self._names = [f"t'{number}" for number in range(trajectories)]
         self._reached: dict[str, int] = {}
         self._steps: list[str] = []
+        self._said: list[Row] = []
         self._count = 0
 
     def commit(self, rows: int, *, announced: bool = False) -> None:
@@ -61,7 +62,9 @@ class Facts:
             return "steps", self._step(name)
         if pick < 0.44:
             return "exchanges", {"exchange_id": f"x{self._count}", "trajectory_id": name, "reason": "made up"}
-        return "events", {"event_id": f"e{self._count}", "created_at": datetime.now(UTC), **self._event(name)}
+        event = {"event_id": f"e{self._count}", "created_at": datetime.now(UTC), **self._event(name)}
+        self._said.append(event)
+        return "events", event
 
     def _step(self, name: str) -> Row:
         self._steps.append(f"s{self._count:04}")
@@ -90,6 +93,12 @@ class Facts:
             "metadata": {"group_size": self._random.choice([None, 2, "?"])},
         }
         state = {"target_kind": "trajectory", "target_id": name, "name": "state"}
+        undone = (
+            self._random.choice(self._said)
+            if self._said
+            else {"target_kind": "step", "target_id": step, "event_id": "?"}
+        )
+        about = {name: undone[name] for name in ("target_kind", "target_id")}
         await_ = {producer: mark + self._random.randrange(4) for producer, mark in self._reached.items()}
         return self._random.choice(
             [
@@ -98,6 +107,14 @@ class Facts:
                 {**said, "kind": "reward", "name": "style", "value": value, "payload": '{"retract":true}'},
                 {**said, "kind": "score", "name": "judge", "value": value},
                 {**said, "kind": "label", "name": "label", "text": self._random.choice(["good", "side"])},
+                {
+                    "kind": "trainable",
+                    "name": "trainable",
+                    "target_kind": "step",
+                    "target_id": step,
+                    "value": self._random.choice([0.0, 0.0, 1.0]),
+                },
+                {**about, "kind": "undo", "name": "undo", "text": undone["event_id"]},
                 {**state, "kind": "trajectory.open", "payload": orjson.dumps(group).decode()},
                 {**state, "kind": "trajectory.completed", "payload": orjson.dumps({"marks": await_}).decode()},
                 {**state, "kind": "trajectory.failed", "text": "boom", "payload": '{"lost":1}'},

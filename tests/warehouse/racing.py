@@ -21,12 +21,16 @@ TURNS = 4
 KEEP = timedelta(seconds=1)
 """How long superseded versions stay: short enough that some go while the others work."""
 _TRIES = 8
+_PATIENCE = 120.0
+"""Seconds for the others to begin, before a racer fails instead of waiting for ever."""
 
 T = TypeVar("T")
 
 
 def again(call: Callable[[], T]) -> T:
-    """Tried as often as a user would who is told that somebody else was faster, or that the version is gone that was being read."""
+    """What the library leaves to whoever asked, who asks again: a stream of which a file went while it was read has given out what it
+    gave, and a round of ingest in which somebody else was faster is begun anew by the next one, as the ingest process does.
+    """
     for _ in range(_TRIES):
         try:
             return call()
@@ -62,13 +66,21 @@ def started(root: Path, name: str) -> Warehouse:
     (ready / name).touch()
     while len(list(ready.iterdir())) < RACERS:
         time.sleep(0.005)
-    return again(lambda: Warehouse.open(root / "warehouse"))
+    return Warehouse.open(root / "warehouse")
 
 
 def wait_for_something(warehouse: Warehouse) -> None:
     """Return when something of `a` is committed."""
-    while not again(lambda: warehouse.query("SELECT 1 FROM steps WHERE trajectory_id LIKE 'a-%' LIMIT 1")).num_rows:
+    deadline = time.monotonic() + _PATIENCE
+    while not is_there(warehouse, "a"):
+        assert time.monotonic() < deadline, "nothing of `a` was committed"
         time.sleep(0.05)
+
+
+def is_there(warehouse: Warehouse, name: str) -> bool:
+    """Whether something of this racer's is committed."""
+    found = warehouse.query(f"SELECT 1 FROM steps WHERE trajectory_id LIKE '{name}-%' LIMIT 1")
+    return bool(found.num_rows)
 
 
 def for_a_while() -> Iterator[int]:
@@ -79,39 +91,46 @@ def for_a_while() -> Iterator[int]:
         number += 1
 
 
-def write(root: Path, name: str) -> list[str]:
+def ingest(root: Path, name: str, after_each: Callable[[Warehouse, Ingest, str], object]) -> list[str]:
     """Trajectories into a spool of its own, and ingest; which they were."""
-    warehouse, done = started(root, name), []
+    warehouse, done = started(root, name), list[str]()
     with Spool(root / name / "p.db") as spool:
-        worker = again(lambda: Ingest(warehouse, root / name))
+        worker = Ingest(warehouse, root / name)
         for number in for_a_while():
             done.append(f"{name}-{number}")
             spool.append(list(entries(done[-1])))
-            again(worker.run_once)
-        again(worker.close)
+            after_each(warehouse, worker, done[-1])
+        worker.close()
     return done
+
+
+def write(root: Path, name: str) -> list[str]:
+    """Trajectories in; which they were. What others forget has flushes written anew: the first round goes on until one is committed."""
+
+    def commit(warehouse: Warehouse, worker: Ingest, trajectory: str) -> None:
+        again(worker.run_once)
+        while trajectory.endswith("-0") and not is_there(warehouse, name):
+            again(worker.run_once)
+
+    return ingest(root, name, commit)
 
 
 def forget(root: Path, name: str) -> list[str]:
     """Trajectories in, and out again for good; which they were."""
-    warehouse, done = started(root, name), []
-    with Spool(root / name / "p.db") as spool:
-        worker = again(lambda: Ingest(warehouse, root / name))
-        for number in for_a_while():
-            done.append(f"{name}-{number}")
-            spool.append(list(entries(done[-1])))
-            while again(worker.run_once) or not again(worker.settle):
-                pass
-            assert again(lambda: Forget(warehouse).run([done[-1]])) is not None
-        again(worker.close)
-    return done
+
+    def out_again(warehouse: Warehouse, worker: Ingest, trajectory: str) -> None:
+        while again(worker.run_once) or not again(worker.settle):
+            pass
+        assert Forget(warehouse).run([trajectory]) is not None
+
+    return ingest(root, name, out_again)
 
 
 def maintain(root: Path, name: str) -> int:
     """Compaction, indices, removal of old versions; how many rounds."""
     warehouse, rounds = started(root, name), 0
     for _ in for_a_while():
-        again(lambda: warehouse.maintain(keep=KEEP))
+        warehouse.maintain(keep=KEEP)
         rounds += 1
     return rounds
 
@@ -122,7 +141,7 @@ def ask(root: Path, name: str) -> int:
     wait_for_something(warehouse)
     sql = "SELECT trajectory_id, count(*) AS steps, count(DISTINCT step_id) AS ids, sum(step_reward) AS rewards FROM steps"
     for _ in for_a_while():
-        rows = again(lambda: warehouse.query(f"{sql} GROUP BY ALL")).to_pylist()
+        rows = warehouse.query(f"{sql} GROUP BY ALL").to_pylist()
         for row in rows:
             assert (row["steps"], row["ids"], row["rewards"]) == (TURNS, TURNS, TURNS) or "gone" in row[
                 "trajectory_id"
@@ -162,10 +181,10 @@ def freeze(root: Path, name: str) -> dict[str, str]:
     wait_for_something(warehouse)
     for number in for_a_while():
         pinned = number % 2 == 1
-        dataset = again(lambda: warehouse.datasets.create(name, "trajectory_id LIKE 'a-%'", pin=pinned))  # noqa: B023
+        dataset = warehouse.datasets.create(name, "trajectory_id LIKE 'a-%'", pin=pinned)
         check_whole(again(lambda: warehouse.datasets.read(name, dataset.version)))  # noqa: B023
         if pinned:
-            again(lambda: warehouse.datasets.delete(name, dataset.version, force=True))  # noqa: B023
+            warehouse.datasets.delete(name, dataset.version, force=True)
         else:
             made[dataset.label] = dataset.fingerprint
     return made

@@ -19,8 +19,8 @@ from stepwell.spool import Entry, Spool, SpoolReader, read_cursor
 from stepwell.warehouse import Warehouse
 
 STEPS = 60
-PAGE = 4096
-FILL = {"filler": "x" * 1200}
+PAGE = 16384
+FILL = {"filler": "x" * 5000}
 """Some three records to a page."""
 
 

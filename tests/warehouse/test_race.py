@@ -19,7 +19,7 @@ def settle(warehouse: Warehouse, folder: Path) -> None:
     worker = Ingest(warehouse, folder)
     while again(worker.run_once) or not again(worker.settle):
         pass
-    again(worker.close)
+    worker.close()
     assert not warehouse.wait_for(marks(folder), 0.0)
 
 

@@ -660,6 +660,24 @@ def test_a_flush_from_before_something_was_forgotten_is_refused(desk: Desk) -> N
     desk.check({"p": 2})
 
 
+@pytest.mark.parametrize("looked", [False, True], ids=["new", "looked before"])
+def test_what_waits_for_a_writer_that_is_gone_is_refused_too(desk: Desk, looked: bool) -> None:
+    """Or whoever forgets would wait for it for ever. Also what was written after it, which builds on it."""
+    desk.announce({"gone": (1, 2)}, "a", number=2)
+    desk.announce({"gone": (2, 3)}, "a", number=3, checked={"forgotten": 1})
+    desk.announce({"other": (1, 2)}, "b", number=2, checked={"forgotten": 1})
+    committer = desk.committer()
+    if looked:
+        assert committer.run_once() == 0
+        assert len(desk.waiting()) == 3
+    desk.place.open().tables["forgotten"].commit(FORGOTTEN.schema.empty_table(), {}, 1)
+    assert committer.run_once() == 0
+    assert desk.waiting() == [("b", 2)], "which knows what was forgotten"
+    for number in (1, 2, 3):
+        desk.announce({"gone": (number - 1, number)}, "a", number=number, checked={"forgotten": 1})
+    assert committer.run_once() == 3
+
+
 def test_what_another_committer_did_meanwhile_holds_nothing_up(desk: Desk) -> None:
     """Paused, it was replaced for a while; what waits goes on from commits that it has not seen."""
     paused, other = desk.committer(), desk.committer()

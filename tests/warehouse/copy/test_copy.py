@@ -19,6 +19,7 @@ from stepwell.warehouse._copy.ends import FolderEnd, Gone, transfer
 from stepwell.warehouse._copy.source import look, version_of
 from stepwell.warehouse._datasets.forgotten import mark
 from stepwell.warehouse._forget import forget as forgetting
+from stepwell.warehouse._forget import tables as purging
 from stepwell.warehouse._forget.forget import Forget
 from stepwell.warehouse._store.lease import Lease
 from stepwell.warehouse._store.objects import objects_at
@@ -303,6 +304,36 @@ class TestForgotten:
             run(local, Place(str(copied)))
         run(local, Place(str(copied)))
         assert holding(copied) == []
+
+    def test_when_tags_keep_what_a_copy_looked_at_halfway(
+        self, local: Place, copied: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The steps are written anew without it, and their old versions are still there: the copy misses nothing afterwards."""
+        halfway, real = list[Any](), purging._index_anew
+
+        def between(table: Any, said: Any) -> None:
+            real(table, said)
+            if table.spec.name == "steps":
+                for one in local.open().tables.values():
+                    one.dataset.tags.create("kept", one.dataset.version)
+                run(local, Place(str(copied)))
+                halfway.extend(look(FolderEnd(Path(local.uri)), local.uri))
+
+        def slow(*values: Any) -> Any:
+            patch.setattr(copying, "look", look)
+            Forget(local.open(), patience=10).run(["bad"])
+            return halfway
+
+        with monkeypatch.context() as patch:
+            patch.setattr(purging, "_index_anew", between)
+            patch.setattr(copying, "look", slow)
+            run(local, Place(str(copied)))
+        assert holding(copied), "or this tests nothing"
+        run(local, Place(str(copied)))
+        assert holding(copied) == []
+        steps = Place(str(copied)).open(create=False).tables["steps"].dataset
+        assert list(steps.tags.list()) == ["kept"]
+        assert steps.checkout_version("kept").count_rows("ledger IS NULL") == 1
 
 
 def holding(folder: Path) -> list[Path]:

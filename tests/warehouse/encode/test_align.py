@@ -61,6 +61,16 @@ def test_common_prefix(left: list[int], right: list[int], same: int) -> None:
     assert common_prefix(np.array(ours, np.int32), np.array(theirs, np.int32)) == expected
 
 
+def test_pieces_of_one_buffer_are_compared_by_what_is_in_them() -> None:
+    buffer = random_ids(80)
+    buffer[40:60] = buffer[:20]
+    for first in (0, 20, 40):
+        for second in (0, 20, 40):
+            for one, other in ((buffer[first:], buffer[second:]), (buffer[first:][::-1], buffer[: second + 20][::-1])):
+                assert common_prefix(one, other) == common_prefix(one.copy(), other.copy())
+    assert common_prefix(buffer[:70], buffer[:30]) == 30
+
+
 @pytest.mark.parametrize("place", [0, 3, 500, 997])
 @pytest.mark.parametrize(("gone", "come"), [(1, 1), (0, 2), (3, 0), (10, 40)])
 def test_a_change_costs_itself(place: int, gone: int, come: int) -> None:

@@ -8,8 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from stepwell.sdk.records import Step
 from stepwell.warehouse._encode.content import Hashed, content_hash, hashed, hashes_of
@@ -122,3 +125,33 @@ def test_the_same_from_what_is_stored(linked: Callable[[list[Step]], pa.Table]) 
     rows = linked(steps)
     assert hashes_of(restore(rows)) == rows["content_hash"].to_pylist()
     assert len(set(rows["content_hash"].to_pylist())) == 3
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_hashing_many_goes_on_from_the_row_before(data: st.DataObject) -> None:
+    """Rows that begin with the one before in ids or messages, only almost, or not at all, and what has no ids or no messages."""
+    said = st.lists(st.sampled_from(['{"role":"user"}', '{"n":1}', '{"n":12}', '{"t":"]"}']), max_size=3)
+    ids = st.lists(st.integers(0, 2), max_size=3)
+    prompt, messages, rows = list[int](), list[str](), list[dict[str, Any]]()
+    for _ in range(data.draw(st.integers(1, 6))):
+        more, kept = data.draw(ids), data.draw(st.integers(0, len(prompt)))
+        prompt = prompt[: len(prompt) if data.draw(st.booleans()) else kept] + more
+        messages = messages[: len(messages) if data.draw(st.booleans()) else 0] + data.draw(said)
+        without = data.draw(st.booleans())
+        row = {"prompt_ids": None if without else prompt, "response_ids": None if without else [7], "logprobs": None}
+        text = None if data.draw(st.integers(0, 4)) == 0 else f"[{','.join(messages)}]"
+        rows.append({**row, "messages": text, "response": "{}", "tools": None})
+    kinds = {
+        "prompt_ids": pa.list_(pa.int32()),
+        "response_ids": pa.list_(pa.int32()),
+        "logprobs": pa.list_(pa.float32()),
+    }
+    fields = [(name, kinds.get(name, pa.string())) for name in rows[0]]
+    table = pa.Table.from_pylist(rows, schema=pa.schema(fields))
+    alone = []
+    for row in rows:
+        whole = None if row["prompt_ids"] is None else np.array([*row["prompt_ids"], 7], np.int32)
+        parts = [orjson.dumps(message) for message in orjson.loads(str(row["messages"] or "[]"))]
+        alone.append(content_hash(len(row["prompt_ids"] or []), whole, None, parts, b"{}", b"null"))
+    assert hashes_of(table) == alone

@@ -181,6 +181,17 @@ def test_the_base_is_the_step_that_shares_most_not_the_parent(linked: Store) -> 
     assert row["messages_ops"] == []
 
 
+def test_an_older_base_of_which_it_has_more_is_taken_before_the_newest(linked: Store) -> None:
+    steps = [
+        Step(step_id="long", trajectory_id="t", prompt_ids=list(range(90)), response_ids=list(range(90, 100))),
+        Step(step_id="short", trajectory_id="t", prompt_ids=list(range(30)), response_ids=list(range(30, 40))),
+        Step(step_id="next", trajectory_id="t", prompt_ids=list(range(120)), response_ids=[1]),
+    ]
+    rows = linked(steps)
+    assert rows["base_id"].to_pylist()[-1] == "long"
+    assert rows["prompt_suffix"].to_pylist()[-1] == list(range(100, 120))
+
+
 def test_little_in_common_is_not_followed(linked: Store) -> None:
     steps = [
         Step(step_id=str(n), trajectory_id="t", prompt_ids=[*range(15), 100 + n], response_ids=[n]) for n in range(2)

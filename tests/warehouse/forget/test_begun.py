@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from tests.stores import Place
-from tests.warehouse.forget.scene import SECRET, forget, found, tell, user
+from tests.warehouse.forget.scene import SECRET, WHERE, forget, found, user
 
 from stepwell.errors import StoreError
 from stepwell.spool import Spool
-from stepwell.warehouse import Ingest, Warehouse
-from stepwell.warehouse._encode.payloads import PayloadMemory, outsourced
+from stepwell.warehouse import Warehouse
 from stepwell.warehouse._forget import forget as forgetting
 from stepwell.warehouse._forget import purge, tables
 from stepwell.warehouse._forget.begun import Begun
 from stepwell.warehouse._forget.litter import Litter
 from stepwell.warehouse._forget.plan import Plan
 from stepwell.warehouse._store.objects import objects_at
-from stepwell.warehouse._upkeep.indices import make
 from stepwell.warehouse._verify.verify import verify
-
-WHERE = "step_id IN (SELECT target_id FROM feedback WHERE text = 'delete me')"
-"""Selects nothing any more once the events are deleted."""
 
 STAGES = [
     ("bury", 1),
@@ -44,50 +36,6 @@ STAGES = [
 
 class Killed(BaseException):
     """Nothing in the code catches it."""
-
-
-@pytest.fixture(scope="module")
-def _filled() -> dict[str, Any]:
-    return {}
-
-
-@pytest.fixture
-def filled(
-    data: Path,
-    new_feed: Callable[..., Any],
-    local: Place,
-    spools: Path,
-    drained: Callable[[Ingest], int],
-    _filled: dict[str, Any],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> dict[str, Any]:
-    """A trajectory to be forgotten and one of which a step is, in tables, a dataset with pins, an index, and files of no version."""
-    if not _filled:
-        _filled.update(fill(new_feed, local, spools, drained), root=tmp_path_factory.mktemp("filled") / "data")
-        shutil.copytree(data, _filled["root"])
-    for folder in ("warehouse", "spool"):
-        shutil.rmtree(data / folder)
-        shutil.copytree(_filled["root"] / folder, data / folder)
-    return _filled
-
-
-def fill(new_feed: Callable[..., Any], local: Place, spools: Path, drained: Callable[[Ingest], int]) -> dict[str, Any]:
-    feed = new_feed()
-    bad, mixed = tell(feed, "bad-one"), tell(feed, "mixed", text="fine")
-    for step in (*bad, mixed[0]):
-        feed.feedback(step_id=step, label="delete me", author=SECRET)
-    drained(Ingest(local.open(), spools))
-    feed.close()
-    warehouse = local.open()
-    warehouse.datasets.create("d", "true", note="with bad-one", pin=True)
-    make(warehouse.tables["steps"].dataset, "steps", "trajectory_id", None)
-    # Of a flush that was never announced: its payload is in no other file.
-    _, apart = outsourced(b'{"role":"user","content":[{"type":"text","text":"%b"}]}' % (SECRET.encode() * 300))
-    payloads, steps = warehouse.tables["payloads"], warehouse.tables["steps"]
-    payloads.write(PayloadMemory().rows([(apart, "nobody", 1)]))
-    lost = {"step_id": "lost", "trajectory_id": "bad-one", "payload_ids": [apart[0].payload_id]}
-    steps.write(pa.Table.from_pylist([lost], schema=steps.spec.schema))
-    return {"bad": bad, "mixed": mixed, "before": warehouse.whole(mixed[1:])}
 
 
 def killing(patch: pytest.MonkeyPatch, name: str, count: int) -> list[str]:
@@ -133,6 +81,20 @@ def test_the_same_command_again_finishes_it(data: Path, filled: dict[str, Any], 
     for column in ("prompt_ids", "messages", "response", "content_hash"):
         assert whole[column].to_pylist() == filled["before"][column].to_pylist(), column
     assert objects_at(warehouse.uri, {}).listed("_forget") == []
+
+
+def test_pins_that_came_after_the_rows_went_do_not_keep_their_bytes(data: Path, filled: dict[str, Any]) -> None:
+    """What is deleted and not yet written over is still in the files of the version that is pinned."""
+    with pytest.MonkeyPatch.context() as patch:
+        killing(patch, "clear", 1)
+        with pytest.raises(Killed):
+            forget(data, where=WHERE)
+    warehouse = Warehouse.open(data / "warehouse")
+    made = warehouse.datasets.create("pinned", "true", pin=True)
+    done = forget(data, where=WHERE, patience=5)
+    assert "steps:stepwell-pinned-v1" in done.tags
+    assert found(data, SECRET, "bad-one", *filled["bad"], filled["mixed"][0]) == []
+    assert warehouse.datasets.read("pinned").num_rows == made.steps == 2
 
 
 def test_it_is_finished_by_a_run_that_asks_for_something_else(data: Path, filled: dict[str, Any]) -> None:

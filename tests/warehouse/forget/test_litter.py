@@ -142,13 +142,19 @@ def test_files_of_no_version(local: Place, data: Path, feed: Any, ingest: Callab
     for path in (old, new):
         path.parent.mkdir(parents=True)
         path.write_bytes(b"?")
+    empty, cut = folder / "data" / ".tmpAbc123", folder / "data" / ".tmpDef456"
+    empty.touch()  # written by somebody who was killed before the first byte: Lance panics over it
+    cut.write_bytes(b"LANC")
+    abandoned = folder / "data" / ".tmpGhi789"
+    abandoned.write_bytes(b"LANC")
+    os.utime(abandoned, (time.time() - 7200, time.time() - 7200))
     os.utime(old, (time.time() - 7200, time.time() - 7200))
     done = forget(data, "bad", where=f"step_id = '{mine[0]}'")
-    assert not any(path.exists() for path in (left["events"], left["steps"], change, old))
+    assert not any(path.exists() for path in (left["events"], left["steps"], change, old, abandoned))
     assert left["trajectories"].exists(), "of a trajectory that stays: whoever makes its summary may be at it"
     assert another.exists()
-    assert len(done.litter) == 4
-    assert done.unreadable_files == ["steps.lance/_indices/b/page.lance"]
+    assert len(done.litter) == 5
+    assert sorted(done.unreadable_files) == ["steps.lance/_indices/b/page.lance", "steps.lance/data/.tmpDef456"]
     assert found(Path(local.uri), SECRET, *steps) == []
 
 

@@ -142,3 +142,16 @@ def test_so_many_steps_are_a_flush(intake: Intake, steps: Any, monkeypatch: pyte
     assert (taken.count, len(ids(taken)), span) == (3, 3, (0, 3)) and producer in (one.producer, two.producer)
     again = intake.read_again({producer: (0, 5)})
     assert (again.count, again.ranges) == (5, {producer: (0, 5)}), "a flush that was planned is taken whole"
+
+
+def test_piece_by_piece_is_the_same(intake: Intake, new_feed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the request that an answer is to was read in another piece."""
+    monkeypatch.setattr(intake_module, "_PIECE", 1)
+    feed = new_feed("proxy")
+    for number in range(5):
+        feed.exchange([{"role": "user", "content": f"q{number}"}])
+        feed.step(step_id=f"s{number}")
+    taken = intake.read({feed.producer: 2})
+    assert (taken.count, taken.ranges) == (13, {feed.producer: (2, 15)})
+    assert [draft.step.status for draft in taken.parsed.drafts] == ["ok"] * 9 and not taken.parsed.quarantined
+    assert intake.read({feed.producer: 2}, {feed.producer: [9]}).ranges == {feed.producer: (2, 9)}

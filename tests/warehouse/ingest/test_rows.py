@@ -81,6 +81,24 @@ def test_every_field_of_a_step_arrives(linked: Callable[[list[Step]], pa.Table])
     assert (row["drift_at"], row["drift_cause"]) == (None, "parent not in memory")
 
 
+@pytest.mark.parametrize(
+    ("fields", "counted"),
+    [
+        ({"prompt_ids": [1, 2, 3], "response_ids": [4, 5]}, (3, 2)),
+        ({"prompt_ids": [1], "response_ids": [2, 3], "usage": {"completion_tokens": 9}}, (1, 9)),
+        ({"prompt_ids": [1], "response_ids": [2], "usage": {"prompt_tokens": 7, "completion_tokens": 0}}, (7, 0)),
+        ({"messages": [{"role": "user", "content": "q"}], "response": "a"}, (None, None)),
+    ],
+)
+def test_where_nobody_counted_tokens_the_ids_are(
+    linked: Callable[[list[Step]], pa.Table], fields: dict[str, Any], counted: tuple[int | None, int | None]
+) -> None:
+    step = Step(step_id="s", dialect="openai.chat", **fields)
+    for steps in ([step], [step, Step(step_id="other", dialect="openai.chat", prompt_ids=[1], response_ids=[2])]):
+        row = linked(steps).to_pylist()[0]
+        assert (row["input_tokens"], row["output_tokens"]) == counted
+
+
 def test_a_text_step_has_no_tokens(linked: Callable[[list[Step]], pa.Table]) -> None:
     [row] = linked([Step(step_id="s", messages=[{"role": "user", "content": "q"}], response=says("a"))]).to_pylist()
     names = ("prompt_suffix", "response_ids", "logprobs", "prompt_length", "source")
@@ -101,6 +119,9 @@ def test_no_steps() -> None:
         ({"label": "bad", "comment": "c"}, "label", None, "bad", {"comment": "c"}),
         ({"rejected_id": "other"}, "preference", None, "other", None),
         ({"retract": "reward", "comment": "c"}, "reward", None, "c", {"retract": "reward", "comment": "c"}),
+        ({"trainable": False, "comment": "c"}, "trainable", 0.0, "c", {"comment": "c"}),
+        ({"trainable": True}, "trainable", 1.0, None, None),
+        ({"undo": "f0", "comment": "c"}, "undo", None, "f0", {"comment": "c"}),
         ({"comment": "hm", "metadata": {"a": 1}}, "comment", None, "hm", {"comment": "hm", "metadata": {"a": 1}}),
         ({"correction": "so"}, "correction", None, None, {"correction": {"role": "assistant", "content": "so"}}),
     ],

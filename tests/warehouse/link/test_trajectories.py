@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stepwell.warehouse._encode.delta import Base
-from stepwell.warehouse._link.trajectories import Facts, Memories, Memory, Place
+from stepwell.warehouse._link.trajectories import Facts, Memories, Memory, Place, most_of
 from stepwell.warehouse._parse.said import declared_version
 
 
@@ -15,8 +15,9 @@ def base(name: str, size: int = 10_000) -> Base:
 
 
 def remember(memories: Memories, trajectory: str, step: str, size: int = 10_000) -> None:
-    memories.get(trajectory).remember(Place(step, 0), [f"key-{step}"], base(step, size))
-    memories.changed(trajectory)
+    one = base(step, size)
+    memories.get(trajectory).remember(Place(step, 0), [f"key-{step}"], one)
+    memories.grew(trajectory, most_of(one, one.conversation))
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,13 @@ def test_only_recent_steps_serve_as_bases() -> None:
     assert len(memory.places) == 40, "any of them can still be continued"
 
 
+def test_the_longest_of_the_bases_is_known() -> None:
+    memory = Memory()
+    for number, size in enumerate([3, 50, 7, *range(20), 60, *range(30, 4, -1)]):
+        memory.remember(Place(str(number), number), [], base(str(number), size))
+        assert memory.longest == max(len(one.tokens) for one in memory.bases if one.tokens is not None)
+
+
 def test_the_least_recently_used_is_forgotten() -> None:
     memories = Memories(225_000)
     for name in ("a", "b", "c"):
@@ -76,9 +84,9 @@ def test_the_least_recently_used_is_forgotten() -> None:
 def test_what_changed_is_weighed_again() -> None:
     memories = Memories(120_000)
     remember(memories, "a", "1")
-    memories.changed("a")
+    memories.grew("a", 1_000_000)
     memories.shrink()
-    assert "a" in memories, "weighed twice is not counted twice"
+    assert "a" in memories, "what is too much is found out by weighing"
     remember(memories, "a", "2", 40_000)
     memories.shrink()
     assert "a" not in memories

@@ -60,11 +60,12 @@ def test_as_if_nothing_were_remembered(turns: list[tuple[list[Any], int, bool, s
 def test_only_what_is_new_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
 
-    def look(said: list[Any]) -> list[Any]:
+    def look(said: list[Any]) -> Any:
         looked.append(len(said))
-        return canonical_messages(said)
+        return write(said)
 
-    monkeypatch.setattr(histories_module, "canonical_messages", look)
+    write = histories_module._written
+    monkeypatch.setattr(histories_module, "_written", look)
     histories = Histories()
     for length in (2, 3, 4, 4):
         histories.read("t", text_of(TALK[:length]), None)

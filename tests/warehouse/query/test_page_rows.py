@@ -21,7 +21,7 @@ KEY = '"commit", producer, sequence, step_id'
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     """Which nobody writes to."""
     warehouse = Warehouse.open(tmp_path_factory.mktemp("filled") / "warehouse")
-    facts = Facts(warehouse, 11)
+    facts = Facts(warehouse, 13)
     for size in (1, 30, 2, 2, 9, 3, 25, 4):
         facts.commit(size)
     facts.commit(5, announced=True)

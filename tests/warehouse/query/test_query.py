@@ -13,6 +13,7 @@ import pytest
 from stepwell.errors import StepwellError, StoreError
 from stepwell.warehouse import BadQuery, Warehouse
 from stepwell.warehouse._query import query as _query
+from stepwell.warehouse._tables.table import FileGone
 
 
 def user(text: str) -> dict[str, Any]:
@@ -193,5 +194,30 @@ def test_a_file_that_goes_while_it_is_read_is_no_mistake_of_the_query(
     reading.query("SELECT step_id FROM steps")
     for file in (Path(warehouse.uri) / "steps.lance" / "data").iterdir():
         file.unlink()
-    with pytest.raises(StoreError, match="ask again"):
-        Warehouse.open(warehouse.uri, create=False).query("SELECT model, started_at FROM steps")
+    asked: list[Callable[[Warehouse], object]] = [
+        lambda fresh: fresh.query("SELECT model, started_at FROM steps"),
+        lambda fresh: fresh.query("SELECT * FROM steps LIMIT 3"),
+        lambda fresh: fresh.query("SELECT prompt_ids FROM steps"),
+        lambda fresh: fresh.steps(columns=["messages"]).read_all(),
+    ]
+    for ask in asked:
+        with pytest.raises(StoreError, match="ask again"):
+            ask(Warehouse.open(warehouse.uri, create=False))
+
+
+def test_what_is_written_anew_while_it_is_read_is_asked_for_again(
+    filled: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `stepwell forget` does with all files in which something was deleted."""
+    real, gone = Warehouse._query, list[int]()
+
+    def query(self: Warehouse, sql: str, at: Any) -> Any:
+        if len(gone) < 2:
+            gone.append(1)
+            raise FileGone.by(OSError("Not found: steps.lance/data/x.lance"))
+        return real(self, sql, at)
+
+    before = filled.query("SELECT step_id FROM steps ORDER BY 1")
+    monkeypatch.setattr(Warehouse, "_query", query)
+    assert filled.query("SELECT step_id FROM steps ORDER BY 1").equals(before)
+    assert len(gone) == 2

@@ -84,3 +84,35 @@ def committed() -> Callable[..., None]:
         commits.commit(pa.Table.from_pylist([row], schema=commits.spec.schema), {"p": mark}, 1)
 
     return commit
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_steps_that_say_every_word(local: Place, committed: Callable[..., None], indexed: bool) -> None:
+    warehouse = local.open()
+    said = {1: "kiwi mango", 2: "mango and papaya", 3: "papaya, kiwi; Mango!", 4: "kiwi mango", 5: "Größe"}
+    committed(warehouse, [step(f"s{number}", number, text) for number, text in said.items()], 5)
+    committed(warehouse, [step("later", 6, "kiwi mango")], 5)
+    if indexed:
+        for column in ("messages_suffix", "response"):
+            warehouse.tables["steps"].refresh()
+            make(warehouse.tables["steps"].dataset, "steps", column, None)
+    assert sorted(warehouse.saying("KIWI mango")[0]) == ["s1", "s3", "s4"]  # what is not committed yet is not there
+    assert warehouse.saying("größe") == (["s5"], True) and warehouse.saying("trombone") == ([], True)
+    assert not warehouse.saying("mango", 2)[1] and len(warehouse.saying("mango", 2)[0]) <= 2
+    with pytest.raises(InvalidRecord):
+        warehouse.saying("?!")
+
+
+def test_a_word_after_a_line_break_is_a_word(local: Place, committed: Callable[..., None]) -> None:
+    warehouse = local.open()
+    committed(warehouse, [step("s", 1, 'one\nTwo\t"three"')], 1)
+    assert [warehouse.saying(word)[0] for word in ("one", "two", "three", "ntwo")] == [["s"], ["s"], ["s"], []]
+
+
+def test_what_was_taken_away_is_noticed(local: Place) -> None:
+    warehouse = local.open()
+    before = warehouse.forgettings()
+    assert warehouse.forgettings() == before
+    table = warehouse.tables["forgotten"]
+    table.commit(table.spec.schema.empty_table(), {}, 1)
+    assert local.open().forgettings() > before and warehouse.forgettings() > before

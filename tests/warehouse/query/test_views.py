@@ -269,6 +269,62 @@ def test_a_retraction_is_of_one_kind_and_target(feed: Any, rows: Rows) -> None:
     assert rows("SELECT * FROM feedback WHERE kind = 'score'") == []
 
 
+def test_what_is_undone_was_never_said(feed: Any, rows: Rows) -> None:
+    """By the event's id: whatever was said before, after or by others stands."""
+    feed.step(step_id="s", trajectory_id="t")
+    feed.feedback(step_id="s", label="first", author="x")
+    feed.feedback(step_id="s", label="second", author="x", feedback_id="f2")
+    feed.feedback(step_id="s", label="another", author="y", feedback_id="f3")
+    feed.feedback(step_id="s", undo="f2", author="z")
+    labels = "SELECT labels FROM steps"
+    assert rows(labels) == [{"labels": ["another", "first"]}]
+    feed.feedback(step_id="s", label="third", author="x")
+    feed.feedback(step_id="s", undo="f2")
+    assert rows(labels) == [{"labels": ["another", "third"]}]
+    feed.feedback(trajectory_id="t", undo="f3")
+    assert rows(labels) == [{"labels": ["another", "third"]}], "the event is about something else"
+    feed.feedback(step_id="s", undo="f4")
+    feed.feedback(step_id="s", label="late", author="w", feedback_id="f4")
+    assert rows(labels) == [{"labels": ["another", "third"]}], "undone before it came"
+    assert rows("SELECT text FROM feedback ORDER BY text") == [{"text": "another"}, {"text": "third"}]
+    assert len(rows("SELECT * FROM events")) == 9, "the facts stay"
+
+
+def test_a_retraction_can_be_undone(feed: Any, rows: Rows) -> None:
+    feed.step(step_id="s", reward=0.5)
+    feed.feedback(step_id="s", retract="reward", feedback_id="f")
+    assert rows("SELECT step_reward FROM steps") == [{"step_reward": None}]
+    feed.feedback(step_id="s", undo="f")
+    assert rows("SELECT step_reward FROM steps") == [{"step_reward": 0.5}]
+
+
+def test_a_step_is_kept_out_of_training_as_long_as_anybody_says_so(feed: Any, rows: Rows) -> None:
+    feed.step(step_id="s", trajectory_id="t", prompt_ids=[1], response_ids=[2])
+    feed.step(step_id="other", trajectory_id="t", prompt_ids=[1], response_ids=[3])
+    sql = "SELECT trainable, untrainable_reason AS why FROM steps WHERE step_id = 's'"
+    assert rows(sql) == [{"trainable": True, "why": None}]
+    feed.feedback(step_id="s", trainable=False, author="x", comment="leaks the answer")
+    feed.feedback(step_id="s", trainable=False, author="y")
+    why = "set not trainable by x: leaks the answer"
+    assert rows(sql) == [{"trainable": False, "why": why}]
+    assert rows("SELECT trainable_steps AS n FROM trajectories") == [{"n": 1}]
+    feed.feedback(step_id="s", trainable=True, author="y")
+    assert rows(sql) == [{"trainable": False, "why": why}]
+    feed.feedback(step_id="s", trainable=True, author="x", feedback_id="f")
+    assert rows(sql) == [{"trainable": True, "why": None}]
+    feed.feedback(step_id="s", undo="f")
+    assert rows(sql) == [{"trainable": False, "why": why}]
+    feed.feedback(step_id="s", retract="trainable", author="x")
+    assert rows(sql) == [{"trainable": True, "why": None}]
+    assert rows("SELECT trainable_steps AS n FROM trajectories") == [{"n": 2}]
+
+
+def test_nobody_makes_a_step_trainable_that_is_not(feed: Any, rows: Rows) -> None:
+    feed.step(step_id="s", prompt_ids=[1], response_ids=[2], trainable=False, untrainable_reason="a probe")
+    feed.feedback(step_id="s", trainable=True)
+    assert rows("SELECT trainable, untrainable_reason AS why FROM steps") == [{"trainable": False, "why": "a probe"}]
+
+
 def test_rewards_by_name_and_level(feed: Any, rows: Rows) -> None:
     feed.step(step_id="s", trajectory_id="t", reward=1.0)
     for reward, name, author in [(0.1, "b", "x"), (0.2, "b", "y"), (0.7, "a", None)]:

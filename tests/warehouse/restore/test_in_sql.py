@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from stepwell.errors import StoreError
-from stepwell.warehouse import Warehouse
-from stepwell.warehouse._restore import in_sql as _whole_in_sql
+from stepwell.warehouse import BadQuery, Warehouse
+from stepwell.warehouse._query import query
+from stepwell.warehouse._restore import passing
+from stepwell.warehouse._restore.read import stored_of
 
 LONG = "long " * 1000
 
@@ -34,9 +36,15 @@ def filled(feed: Any, warehouse: Warehouse, ingest: Callable[[], int]) -> Wareho
 WHOLE = "SELECT step_id, prompt_ids, messages, tools, response FROM steps ORDER BY step_id"
 
 
-@pytest.mark.parametrize("few", [0, 3, 4096], ids=["read whole", "read whole at last", "by id"])
-def test_as_it_is_read_by_id(filled: Warehouse, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
-    monkeypatch.setattr(_whole_in_sql, "_FEW", few)
+@pytest.mark.parametrize(
+    ("few", "kept", "begun_with"), [(0, 1, 1), (2, 1, 2), (0, 1 << 30, 1), (4096, 1 << 30, 32)],
+    ids=["nothing stays", "looked up at last", "all stays", "by the index"],
+)  # fmt: skip
+def test_as_it_is_read_by_id(
+    filled: Warehouse, monkeypatch: pytest.MonkeyPatch, few: int, kept: int, begun_with: int
+) -> None:
+    for name, value in (("_FEW", few), ("_KEPT", kept), ("_BEGUN_WITH", begun_with)):
+        monkeypatch.setattr(passing, name, value)
     found = filled.query(WHOLE)
     assert found.to_pylist() == filled.whole(found["step_id"].to_pylist(), found.column_names).to_pylist()
     assert found["prompt_ids"].to_pylist()[1] == [*range(30), 1, 2, 3]
@@ -45,14 +53,39 @@ def test_as_it_is_read_by_id(filled: Warehouse, monkeypatch: pytest.MonkeyPatch,
     assert json.loads(found["response"][0].as_py())["content"][0]["text"] == LONG
 
 
-def test_a_query_for_few_steps_reads_only_those(filled: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: Any, **__: Any) -> None:
-        raise AssertionError("everything was read")
+def test_a_step_that_is_asked_for_several_times(filled: Warehouse) -> None:
+    sql = "SELECT s.step_id, s.prompt_ids AS p FROM steps s, range(3) ORDER BY s.step_id DESC, range"
+    found = filled.query(sql)
+    once = dict(
+        zip(*filled.whole(["a0.0", "a1.0", "text"], ["step_id", "prompt_ids"]).to_pydict().values(), strict=True)
+    )
+    assert found.num_rows == 21
+    assert all(row["p"] == once[row["step_id"]] for row in found.to_pylist() if row["step_id"] in once)
 
-    monkeypatch.setattr(_whole_in_sql, "whole_steps", fail)
+
+def test_a_query_for_few_steps_reads_only_those(filled: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = list[list[str]]()
+    real = stored_of
+
+    def noted(dataset: Any, ids: list[str], columns: Any) -> Any:
+        read.append(ids)
+        return real(dataset, ids, columns)
+
+    monkeypatch.setattr(passing, "stored_of", noted)
     found = filled.query("SELECT messages, prompt_ids FROM steps WHERE trajectory_id = 'b' AND turn = 1")
     assert found["prompt_ids"].to_pylist() == [[*range(30), 1, 2, 3]]
+    assert read == [["b"]], "once for both columns"
     assert filled.query("SELECT len(messages) AS n FROM steps WHERE false").num_rows == 0
+
+
+def test_an_answer_that_is_too_large_says_what_to_use_instead(
+    filled: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(query, "_MOST", 3000)
+    with pytest.raises(BadQuery, match=r"warehouse\.steps"):
+        filled.query("SELECT messages FROM steps")
+    assert filled.query("SELECT sum(len(messages)) AS n FROM steps")["n"][0].as_py() > 3000
+    assert filled.query("SELECT messages FROM steps WHERE trajectory_id = 'b'").num_rows == 2
 
 
 @pytest.mark.parametrize("column", ["messages", "response"])

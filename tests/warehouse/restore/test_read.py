@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import lance
+import pyarrow as pa
 import pytest
 
 from stepwell.errors import StoreError
 from stepwell.sdk.records import Step
 from stepwell.warehouse import Warehouse
+from stepwell.warehouse._restore import read as _read
 from stepwell.warehouse._restore.payloads import Payloads
-from stepwell.warehouse._restore.read import by_id, existing, holds_data, matching, of_trajectories, whole_steps
+from stepwell.warehouse._restore.read import by_id, existing, holds_data, matching, of_trajectories
 
 STRANGE = ["it's", '"', "\\", "%", "_", "a b", "ü", "日本", "x'); DROP TABLE steps; --", "{}", "NULL", "true"]
 
@@ -27,8 +31,13 @@ def dataset(put: Callable[[list[Step]], None], warehouse: Warehouse) -> Any:
     return warehouse.tables["steps"].dataset
 
 
-@pytest.mark.parametrize("padding", [0, 300, 4100], ids=["in the filter", "in two filters", "while scanning"])
-def test_matching(dataset: Any, padding: int) -> None:
+@pytest.mark.parametrize(
+    ("padding", "scanned"),
+    [(0, 64), (300, 0), (300, 64), (4100, 64)],
+    ids=["in the filter", "in two filters", "in the column", "while scanning"],
+)
+def test_matching(dataset: Any, monkeypatch: pytest.MonkeyPatch, padding: int, scanned: int) -> None:
+    monkeypatch.setattr(_read, "_SCANNED", scanned)
     others = [f"none{n}" for n in range(padding)]
     for name in STRANGE:
         found = matching(dataset, "step_id", [name, *others], ["trajectory_id", "turn"])
@@ -50,10 +59,26 @@ def test_of_trajectories(dataset: Any) -> None:
     assert sorted(found["step_id"].to_pylist()) == sorted(["%", "%+", "it's", "it's+"])
 
 
-def test_every_step(dataset: Any) -> None:
-    found = whole_steps(dataset)
-    assert found.column_names == ["step_id", "prompt_ids", "messages", "tools"]
-    assert sorted(found["step_id"].to_pylist()) == sorted([*STRANGE, *(f"{name}+" for name in STRANGE)])
+@pytest.mark.parametrize("deleted", [None, 0, 7, 13, 29])
+@pytest.mark.parametrize("indexed", [False, True])
+@pytest.mark.parametrize("listed", [200, 1], ids=["in the filter", "in the column"])
+def test_rows_of_several_fragments_of_which_some_are_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deleted: int | None, indexed: bool, listed: int
+) -> None:
+    monkeypatch.setattr(_read, "_LISTED", listed)
+    rows = pa.table({"id": [f"r{n}" for n in range(30)], "of": [f"t{n % 4}" for n in range(30)], "n": range(30)})
+    made = lance.write_dataset(rows, str(tmp_path / "t.lance"), max_rows_per_file=8)
+    if indexed:
+        made.create_scalar_index("of", "BTREE")
+    if deleted is not None:
+        made.delete(f"n = {deleted}")
+    for asked in (["t1"], ["t3", "t0"], ["t0", "t1", "t2", "t3"], ["none"]):
+        found = matching(made, "of", asked, ["n", "id"])
+        expected = [n for n in range(30) if f"t{n % 4}" in asked and n != deleted]
+        assert found.column_names == ["n", "id"]
+        in_order = found if deleted is None or listed > 1 else found.sort_by("n")  # one filter after the other
+        assert in_order.to_pylist() == [{"n": n, "id": f"r{n}"} for n in expected]
+    assert matching(made, "id", [], ["n"]).num_rows == 0
 
 
 def test_an_empty_table(warehouse: Warehouse) -> None:
@@ -76,7 +101,6 @@ def test_what_is_stored_apart(put: Callable[[list[Step]], None], warehouse: Ware
     steps, payloads = warehouse.tables["steps"].dataset, Payloads(lambda: warehouse.tables["payloads"].dataset)
     whole = by_id(steps, ["b", "a"], ["messages"], payloads=payloads)
     assert [len(text) > 5000 for text in whole["messages"].to_pylist()] == [False, True]
-    assert whole_steps(steps, payloads=payloads)["messages"].null_count == 0
     assert of_trajectories(steps, ["t"], ["step_id", "messages"], payloads=payloads).num_rows == 2
     assert by_id(steps, ["b"], ["messages"]).num_rows == 1
     with pytest.raises(StoreError, match=r"step a refers to payload [0-9a-f]{32}, which is not there"):

@@ -42,7 +42,7 @@ def test_the_producers_hear_of_it_when_every_file_is_on_the_disk(
         write_cursor(*args)
 
     worker = Ingest(warehouse, spools)
-    monkeypatch.setattr("stepwell.warehouse._ingest.ingest.write_cursor", tell)
+    monkeypatch.setattr("stepwell.warehouse._ingest.told.write_cursor", tell)
     feed.step(step_id="a")
     worker.run_once()
     there, on_disk = seen[-1]

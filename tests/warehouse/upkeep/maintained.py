@@ -10,8 +10,9 @@ from unittest import mock
 
 from stepwell.warehouse import Warehouse
 from stepwell.warehouse._upkeep import maintain
+from stepwell.warehouse._upkeep.done import Maintenance
 from stepwell.warehouse._upkeep.indices import lacking
-from stepwell.warehouse._upkeep.maintain import Maintainer, Maintenance
+from stepwell.warehouse._upkeep.maintain import Maintainer
 
 LATER = 8 * 24 * 3600.0
 """After so many seconds, payloads that nothing refers to go."""

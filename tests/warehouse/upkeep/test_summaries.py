@@ -96,6 +96,17 @@ def test_an_attempt_that_was_superseded_is_not_trainable_any_more(warehouse: War
     assert warehouse.query("SELECT trainable_steps AS n FROM trajectories").to_pylist() == [{"n": 0}]
 
 
+def test_a_step_that_was_kept_out_of_training_is_counted_again(warehouse: Warehouse) -> None:
+    step = {"step_id": "s", "trajectory_id": "t", "trainable": True, "producer": "x", "sequence": 1}
+    put(warehouse, STEPS, [step], 1)
+    said = {"target_kind": "step", "target_id": "s"}
+    for number, more, left in ((2, {"kind": "trainable", "value": 0.0}, 0), (3, {"kind": "undo", "text": "x2"}, 1)):
+        warehouse.summarise()
+        event(warehouse, number, **said, **more)
+        check(warehouse)
+        assert warehouse.query("SELECT trainable_steps AS n FROM trajectories").to_pylist() == [{"n": left}]
+
+
 def test_a_trajectory_that_changes_its_group_leaves_the_other(warehouse: Warehouse) -> None:
     event(warehouse, 1, **opened("g1"))
     event(warehouse, 2, **{**opened("g1"), "target_id": "t2"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,12 @@ from stepwell.warehouse import Ingest, Warehouse
 from stepwell.warehouse._encode.content import content_hash
 from stepwell.warehouse._store.flush import Flush, Inbox
 from stepwell.warehouse._store.objects import objects_at
-from stepwell.warehouse._tables.schema import TABLES
+from stepwell.warehouse._tables.ledger import LedgerTable, Marks
+from stepwell.warehouse._tables.schema import EVENTS, TABLES
+from stepwell.warehouse._tables.table import FileGone
+from stepwell.warehouse._verify import verify as verifying
 from stepwell.warehouse._verify.report import Finding, Report
+from stepwell.warehouse._verify.rows import check_rows
 from stepwell.warehouse._verify.verify import verify
 
 LONG = "a long instruction, again and again. " * 200
@@ -256,6 +260,46 @@ def test_a_dataset_that_was_changed(local: Place, build: Build) -> None:
     warehouse = build(local)
     warehouse.tables["dataset_rows"].dataset.update({"step_reward": "7.0"}, where="step_id = 'one.0'")
     assert (only(check(local)).where, only(check(local)).what) == ("d@1", "its rows do not give its fingerprint")
+
+
+def test_files_that_go_while_they_are_looked_at_are_no_damage(
+    local: Place, build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Written anew by `stepwell forget`, say, and their old versions removed."""
+    warehouse, looks = build(local), list[int]()
+    real = check_rows
+
+    def slow(*values: Any) -> None:
+        looks.append(1)
+        if len(looks) <= times:
+            warehouse.tables["events"].add(lambda: pa.Table.from_pylist([row], schema=EVENTS.schema))
+            row["event_id"] += "x"
+            warehouse.maintain(keep=timedelta(0))
+        real(*values)
+
+    row: dict[str, Any] = {"event_id": "e", "kind": "note", "target_kind": "step", "target_id": "one.0"}
+    monkeypatch.setattr(verifying, "check_rows", slow)
+    times = 1
+    assert check(local).ok and len(looks) == 2
+    looks.clear()
+    times = 99
+    assert any("cannot be read" in one.what for one in check(local).findings) and len(looks) == 8
+
+
+def test_a_ledger_that_goes_while_it_is_looked_at_is_no_damage(
+    local: Place, build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows were read, and its file is gone when its marks are asked for."""
+    build(local)
+    real, gone = LedgerTable.marks, [OSError("Not found: a file")]
+
+    def marks(self: LedgerTable) -> Marks:
+        if self.spec is EVENTS and gone:
+            raise FileGone.by(gone.pop())
+        return real(self)
+
+    monkeypatch.setattr(LedgerTable, "marks", marks)
+    assert check(local).ok and not gone
 
 
 def test_a_dataset_that_lost_rows(local: Place, build: Build) -> None:

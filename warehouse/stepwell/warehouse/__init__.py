@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from stepwell.warehouse._copy.copy import Copied, Copy
     from stepwell.warehouse._datasets.datasets import Datasets
     from stepwell.warehouse._datasets.export import export
+    from stepwell.warehouse._datasets.origin import origin
     from stepwell.warehouse._datasets.registry import Dataset, reference
     from stepwell.warehouse._forget.forget import Forget
     from stepwell.warehouse._forget.report import Forgotten
@@ -29,10 +30,12 @@ if TYPE_CHECKING:
     from stepwell.warehouse._ingest.ingest import Ingest
     from stepwell.warehouse._ingest.process import run_ingest
     from stepwell.warehouse._migrate.migrate import migrate
+    from stepwell.warehouse._parse.step_columns import StepColumns
+    from stepwell.warehouse._query.condition import columns_of_condition
     from stepwell.warehouse._query.query import BadQuery
     from stepwell.warehouse._redact.records import redacted_quarantine, redacted_step
     from stepwell.warehouse._redact.rules import RedactConfig, RedactionFailed, Redactor
-    from stepwell.warehouse._upkeep.maintain import Maintenance
+    from stepwell.warehouse._upkeep.done import Maintenance
     from stepwell.warehouse._verify.report import Report
     from stepwell.warehouse._verify.verify import verify
     from stepwell.warehouse._warehouse import Warehouse
@@ -52,9 +55,12 @@ __all__ = [
     "RedactionFailed",
     "Redactor",
     "Report",
+    "StepColumns",
     "Warehouse",
+    "columns_of_condition",
     "export",
     "migrate",
+    "origin",
     "redacted_quarantine",
     "redacted_step",
     "reference",
@@ -72,14 +78,17 @@ _HOMES = {
     "Forgotten": "_forget.report",
     "Ingest": "_ingest.ingest",
     "IngestConfig": "_ingest.config",
-    "Maintenance": "_upkeep.maintain",
+    "Maintenance": "_upkeep.done",
     "RedactConfig": "_redact.rules",
     "RedactionFailed": "_redact.rules",
     "Redactor": "_redact.rules",
     "Report": "_verify.report",
+    "StepColumns": "_parse.step_columns",
     "Warehouse": "_warehouse",
+    "columns_of_condition": "_query.condition",
     "export": "_datasets.export",
     "migrate": "_migrate.migrate",
+    "origin": "_datasets.origin",
     "redacted_quarantine": "_redact.records",
     "redacted_step": "_redact.records",
     "reference": "_datasets.registry",

@@ -5,19 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pyarrow as pa
 
 from stepwell.errors import StoreError
 from stepwell.warehouse._datasets.datasets import Datasets
+from stepwell.warehouse._query.contents import HASHED, with_content
 from stepwell.warehouse._query.page_rows import PageRows
 from stepwell.warehouse._query.query import run_query
 from stepwell.warehouse._query.rows import rows_about
-from stepwell.warehouse._query.search import search
+from stepwell.warehouse._query.search import saying, search
 from stepwell.warehouse._query.stream import Selection, in_order_of
 from stepwell.warehouse._query.views import TRAINING_ORDER
 from stepwell.warehouse._restore.payloads import Payloads
@@ -25,10 +27,15 @@ from stepwell.warehouse._store.credentials import seen_by_lance
 from stepwell.warehouse._store.s3 import check_store, is_object_store
 from stepwell.warehouse._tables.ledger import LedgerTable, Marks
 from stepwell.warehouse._tables.schema import COMMITS, STEPS, SUMMARIES, TABLES
-from stepwell.warehouse._tables.table import new_session
+from stepwell.warehouse._tables.table import FileGone, guarded, new_session
 from stepwell.warehouse._tables.versions import At, History, number_of
-from stepwell.warehouse._upkeep.maintain import KEPT, Maintainer, Maintenance
+from stepwell.warehouse._upkeep.done import Maintenance
+from stepwell.warehouse._upkeep.maintain import KEPT, Maintainer
+from stepwell.warehouse._upkeep.storage import storage
 from stepwell.warehouse._upkeep.summaries import Summaries, about_summaries
+
+_ATTEMPTS = 5
+"""Looks at a warehouse from which files are removed that are being read."""
 
 
 class Warehouse:
@@ -129,6 +136,12 @@ class Warehouse:
         Raises:
             StepwellError: the statement is not valid, not a query, or fails; there is no such version.
         """
+        for _ in range(_ATTEMPTS - 1):
+            self.refresh()
+            with suppress(
+                FileGone
+            ):  # written anew meanwhile, as `stepwell forget` does; the newest version has it, if it is still there
+                return self._query(sql, at)
         self.refresh()
         return self._query(sql, at)
 
@@ -173,6 +186,25 @@ class Warehouse:
         )
         return selection.stream(in_order_of(found, step_ids), self.payloads).read_all()
 
+    def restored(self, rows: pa.Table, columns: Sequence[str], *, hashed: bool = False) -> pa.RecordBatchReader:
+        """The steps of `rows` (`step_id` and `trajectory_id`, as a query gave them) in that order, whole, without another query.
+
+        `columns` are those that are stored or restored, such as `prompt_ids`, `response_ids` and `logprobs`: nothing is resolved. Beside
+        those of the view: `media`, the content hashes of what messages and response show beside text, in order (list of string; null
+        without messages, an item null where only a link is known); `plain_messages`, the messages without the data of those.
+        `hashed`: with a column `content` behind these, the hash of what each step holds now, texts and all, to be compared with
+        `content_hash`, which is of what came.
+
+        Raises:
+            InvalidRecord: steps have no such column, or it is one that is resolved.
+            StoreError: while it is read, where a step is gone or cannot be restored.
+        """
+        for name in ("steps", "payloads"):
+            self.tables[name].refresh()
+        wanted = [*columns, *HASHED] if hashed else columns
+        found = Selection(self.tables["steps"].dataset, wanted).restored(rows, self.payloads)
+        return with_content(found, columns) if hashed else found
+
     def search(self, text: str, limit: int = 20) -> pa.Table:
         """The steps that say one of the words of `text`, the best first: step_id, trajectory_id, score (BM25), snippet.
 
@@ -184,6 +216,28 @@ class Warehouse:
         """
         self.refresh()
         return search(self.tables["steps"].dataset, self._history.marks(), text, limit)
+
+    def saying(self, text: str, most: int = 10_000) -> tuple[list[str], bool]:
+        """The ids of the steps that say every word of `text`, and whether these are all there are: at most `most` are looked for.
+
+        All words are in what the step added to the conversation, or all in its answer. Parts above two kilobytes are not searched.
+
+        Raises:
+            InvalidRecord: there is no word in `text`.
+            StoreError: the store failed.
+        """
+        self.refresh()
+        return saying(self.tables["steps"].dataset, self._history.marks(), text, most)
+
+    def forgettings(self) -> int:
+        """A number that grows whenever something was taken away: whoever keeps what was read asks for all of it anew."""
+        self.tables["forgotten"].refresh()
+        version: int = self.tables["forgotten"].dataset.version
+        return version
+
+    def storage(self) -> list[dict[str, Any]]:
+        """By table: rows, bytes, fragments, versions, indices, and the tags that keep old versions. Raises StoreError."""
+        return storage(self.tables)
 
     def summarise(self) -> int:
         """Bring the summaries to the newest commit, as ingest does by itself; how many trajectories that took.
@@ -204,6 +258,9 @@ class Warehouse:
         return number_of(at, self._history, lambda name, version: self.datasets.get(name, version).at_commit)
 
     def _query(self, sql: str, at: At) -> pa.Table:
+        return guarded(self.uri, self._answer, sql, at)
+
+    def _answer(self, sql: str, at: At) -> pa.Table:
         history, number = self._history, self._number(at)
         about = about_summaries(sql) if number == history.number else frozenset()
         kept = self.summaries.kept(history, groups="groups" in about) if about else None

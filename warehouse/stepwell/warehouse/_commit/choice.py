@@ -23,6 +23,7 @@ OLD = 24 * 3600.0
 """Seconds after which a flush is written anew: clean-up takes fragments of a week for litter."""
 LITTER = 6 * OLD
 """The same for one that some tables have: its other fragments may be gone soon, and a commit would not notice."""
+_FORGOTTEN = "something was forgotten since it was written"
 
 
 @dataclass(slots=True)
@@ -55,7 +56,7 @@ class Choice:
                 place = _place(flush, reached)
                 if place == "next" and len(taken.next) == MAX_FLUSHES:
                     break
-                if place == "next" and (reason := self._aged_out(flush) or self._unfit(flush, ids)):
+                if reason := self._refused(flush, place, ids):
                     _log.info("%s is to be written anew: %s", flush.key, reason)
                     # The later ones were written in the belief that this one came before them: their steps may build on its.
                     (taken.done if flush.key in self._aged else taken.refused).extend(own[index:])
@@ -85,6 +86,14 @@ class Choice:
     def _held(self, flush: Flush) -> list[bool | None]:
         return [held(self._tables[name].marks(), flush.ranges) for name in flush.fragments]
 
+    def _refused(self, flush: Flush, place: str, before: _Ids) -> str | None:
+        """Why it is not going to be committed, if that is so. For what waits for others it is looked at, too, since whoever forgets waits
+        for what does not know of it, and its writer may be gone.
+        """
+        if place == "next":
+            return self._aged_out(flush) or self._unfit(flush, before)
+        return _FORGOTTEN if place == "early" and self._is_outdated(flush) else None
+
     def _aged_out(self, flush: Flush) -> str | None:
         """By two machines' clocks, so only once: what is written anew and seems old again is not."""
         age = LITTER if any(self._held(flush)) else OLD
@@ -107,10 +116,15 @@ class Choice:
             return None  # some tables have it: it can only go on
         if flush.schema != SCHEMA_VERSION:
             return f"it is of schema {flush.schema}"
-        if flush.checked.get(FORGOTTEN.name, 0) < self._tables[FORGOTTEN.name].number():
-            return "something was forgotten since it was written"
+        if self._is_outdated(flush):
+            return _FORGOTTEN
         twice = self._submitted_twice(flush, before)
         return f"{len(twice)} of its ids were submitted elsewhere meanwhile" if twice else None
+
+    def _is_outdated(self, flush: Flush) -> bool:
+        """Whether something was forgotten that its writer did not know of; one that is in a table can only go on."""
+        knows = flush.checked.get(FORGOTTEN.name, 0) >= self._tables[FORGOTTEN.name].number()
+        return not knows and all(has is False for has in self._held(flush))
 
     def _submitted_twice(self, flush: Flush, before: _Ids) -> set[str]:
         """Ids that came into the tables, or into this commit, after the writer looked."""

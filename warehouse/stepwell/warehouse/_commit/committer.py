@@ -39,8 +39,8 @@ class Committer:
         self._hold = hold
         self._choice = Choice(warehouse.tables)
         self._pool = ThreadPoolExecutor(_AT_ONCE, "committer")
-        self._idle: list[Listed] | None = None
-        """What was waiting when nothing could be done about it: it is not read again until something else is."""
+        self._idle: tuple[list[Listed], int] | None = None
+        """What was waiting when nothing could be done about it, and what was forgotten: it is not read again until either is more."""
         self._fresh = False
         """Whether the tables are as this committer left them, as far as it knows: when they are not, its next commit conflicts."""
 
@@ -56,7 +56,7 @@ class Committer:
         if not ours.result():
             self._fresh = False
             return 0
-        if not waiting or waiting == self._idle:
+        if not waiting or self._is_idle(waiting):
             return 0
         self._idle = None
         try:
@@ -68,8 +68,16 @@ class Committer:
         except BaseException:
             self._fresh = False
             raise
-        self._idle = None if count or removed else waiting
+        self._idle = None if count or removed else (waiting, self._warehouse.tables[FORGOTTEN.name].number())
         return count
+
+    def _is_idle(self, waiting: list[Listed]) -> bool:
+        """Whether nothing can be done about what waits, as before."""
+        if self._idle is None or waiting != self._idle[0]:
+            return False
+        forgotten = self._warehouse.tables[FORGOTTEN.name]
+        forgotten.refresh()
+        return forgotten.number() == self._idle[1]
 
     def _round(self, keys: Sequence[str]) -> tuple[int, int]:
         """How many flushes it committed, and how many others it removed."""

@@ -6,7 +6,6 @@ reading it later gives the same bytes, whatever was written, compacted or cleane
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import partial
@@ -16,6 +15,7 @@ import pyarrow as pa
 
 from stepwell.errors import InvalidRecord, StoreError
 from stepwell.warehouse._datasets import frozen
+from stepwell.warehouse._datasets.dataset_id import new_id
 from stepwell.warehouse._datasets.diff import difference
 from stepwell.warehouse._datasets.forgotten import incomplete
 from stepwell.warehouse._datasets.lineage import datasets_named, lineage_of
@@ -29,6 +29,9 @@ from stepwell.warehouse._restore.read import existing
 from stepwell.warehouse._restore.whole import readable
 from stepwell.warehouse._tables.ledger import LedgerTable
 from stepwell.warehouse._tables.versions import At
+
+_ATTEMPTS = 5
+"""How often a dataset is made anew of which something was forgotten while it was made."""
 
 
 class Queries(Protocol):
@@ -69,10 +72,18 @@ class Datasets:
 
         Raises:
             InvalidRecord: the name cannot be one, nothing is selected, or there is no such version.
-            StoreError: the store failed, or something was forgotten meanwhile.
+            StoreError: the store failed, or something was forgotten meanwhile, every time.
             StepwellError: the condition is no valid SQL.
         """
         checked_name(name)
+        for _ in range(_ATTEMPTS):
+            made = self._created(name, where, note, pin=pin, at=at)
+            if made is not None:
+                return made
+        raise StoreError(f"something was forgotten each time that dataset {name} was made: create it again")
+
+    def _created(self, name: str, where: str, note: str | None, *, pin: bool, at: At) -> Dataset | None:
+        """None, and nothing is left of it, when something of it may be gone."""
         forgotten = self._forgotten()
         number = self._warehouse.version(at)
         query = partial(self._warehouse.query, at=number)
@@ -80,12 +91,12 @@ class Datasets:
         rows = query(f"SELECT {', '.join(frozen.ROW_COLUMNS)} FROM steps WHERE {used} ORDER BY {TRAINING_ORDER}")
         if not rows.num_rows:
             raise InvalidRecord("where", f"no step satisfies {where!r}: an empty dataset would train nothing")
-        peers = query(_peers(used))
+        peers = query(frozen.peers_sql(used))
         made = Dataset(
             *(name, 0, rows.num_rows, where, note, number, frozen.fingerprint(rows, peers)),
             pinned=pin,
             created_at=datetime.now(UTC),
-            dataset_id=uuid.uuid4().hex,
+            dataset_id=new_id(),
         )
         lineage = {
             **lineage_of(query, used),
@@ -93,11 +104,16 @@ class Datasets:
             "columns": readable(self._tables["steps"].dataset.schema.names),
         }
         frozen.write(self._tables["dataset_rows"], made.dataset_id, rows, peers)
+        if self._forgotten() != forgotten:
+            frozen.remove(self._tables["dataset_rows"], made.dataset_id)
+            return None
         registered = self._register(made, lineage)
-        if self._forgotten() != forgotten:  # whoever forgets may have looked for datasets before this one was there
-            self.delete(name, registered.version, force=True)
-            raise StoreError(f"something was forgotten while dataset {name} was made: create it again")
-        return registered
+        # Whoever forgets may have looked for datasets before this one was there. Maintenance takes rows for left over that wait for long.
+        there = frozen.count(self._tables["dataset_rows"], made.dataset_id) == rows.num_rows + peers.num_rows
+        if there and self._forgotten() == forgotten:
+            return registered
+        self.delete(name, registered.version, force=True)
+        return None
 
     def get(self, name: str, version: int | None = None) -> Dataset:
         """One version, the newest by default. Raises StoreError when there is none."""
@@ -185,7 +201,7 @@ class Datasets:
             raise StoreError(f"dataset {dataset.label} is pinned: delete it by force, or not at all")
         if not left:
             self._registry.remove(dataset)
-        rows = frozen.remove(self._tables["dataset_rows"], dataset)
+        rows = frozen.remove(self._tables["dataset_rows"], dataset.dataset_id)
         tags = dataset.pinned and unpin(self._tables, dataset)
         if left and not (rows or tags):
             self.get(name, version)  # it is gone, and so is all that it had
@@ -215,12 +231,3 @@ class Datasets:
         for entry in tried:
             if entry.label not in pinned:
                 unpin(self._tables, entry)
-
-
-def _peers(where: str) -> str:
-    selected = f"FROM steps WHERE {where}"
-    return (
-        f"SELECT {', '.join(frozen.PEER_COLUMNS)} FROM trajectories WHERE trajectory_reward IS NOT NULL "
-        f"AND group_id IN (SELECT group_id {selected}) AND trajectory_id NOT IN (SELECT trajectory_id {selected}) "
-        "ORDER BY group_id, trajectory_id"
-    )

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from stepwell.errors import StoreError
 from stepwell.warehouse._datasets.datasets import Datasets
+from stepwell.warehouse._datasets.origin import origin
 
 Format = Literal["parquet", "arrow"]
 
@@ -128,8 +129,8 @@ def _in_words(card: dict[str, Any]) -> str:
         *([f"\n{card['note']}"] if card["note"] else []),
         f"\n{card['steps']} steps of {card['trajectories']} trajectories in {card['groups']} groups: "
         f"{card['prompt_tokens']} prompt tokens, {card['response_tokens']} response tokens.",
-        f"\nSelected at commit {card['at_commit']} by\n\n```sql\n{card['filter']}\n```\n",
-        *(f"- {title}: {_listed(card[key])}" for title, key in _TITLES.items() if card[key]),
+        "",
+        *origin(card),
     ]
     if reward:
         lines.append(
@@ -144,16 +145,3 @@ def _in_words(card: dict[str, Any]) -> str:
     ]
     lines += ["\n| column | type |", "|---|---|", *(f"| {name} | {kind} |" for name, kind in card["columns"].items())]
     return "\n".join(lines) + "\n"
-
-
-def _listed(values: Iterable[Any]) -> str:
-    return ", ".join(str(value) for value in values)
-
-
-_TITLES = {
-    "Policies": "policies",
-    "Policy versions": "policy_versions",
-    "Models": "models",
-    "Token ids from": "sources",
-    "Made from datasets": "datasets",
-}

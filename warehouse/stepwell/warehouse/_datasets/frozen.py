@@ -25,6 +25,16 @@ ROW_COLUMNS = ("step_id", "trajectory_id", "content_hash", *RESOLVED)
 PEER_COLUMNS = ("trajectory_id", "prompt_id", "group_id", "split", "trajectory_reward")
 
 
+def peers_sql(where: str) -> str:
+    """The query for the peers of the steps that a condition selects."""
+    selected = f"FROM steps WHERE {where}"
+    return (
+        f"SELECT {', '.join(PEER_COLUMNS)} FROM trajectories WHERE trajectory_reward IS NOT NULL "
+        f"AND group_id IN (SELECT group_id {selected}) AND trajectory_id NOT IN (SELECT trajectory_id {selected}) "
+        "ORDER BY group_id, trajectory_id"
+    )
+
+
 def write(table: LedgerTable, dataset_id: str, rows: pa.Table, peers: pa.Table) -> None:
     """Store the rows of a dataset (`ROW_COLUMNS`) and its peers (`PEER_COLUMNS`), in this order."""
     both = pa.concat_tables([rows, peers], promote_options="permissive")
@@ -54,16 +64,22 @@ def peers_of(table: LedgerTable, dataset: Dataset) -> pa.Table:
     return _read(table, dataset, "step_id IS NULL", PEER_COLUMNS)
 
 
-def remove(table: LedgerTable, dataset: Dataset) -> bool:
-    """Delete the rows of a dataset that is in the registry no more; whether there were any.
+def count(table: LedgerTable, dataset_id: str) -> int:
+    """How many rows a dataset has, peers among them. Raises StoreError when the store failed."""
+    table.refresh()
+    found: int = guarded(table.uri, table.dataset.count_rows, _of(dataset_id))
+    return found
+
+
+def remove(table: LedgerTable, dataset_id: str) -> bool:
+    """Delete the rows of a dataset that is not in the registry; whether there were any.
 
     Raises:
         StoreError: the store failed, or others changed the same rows every time.
     """
-    table.refresh()
-    if not guarded(table.uri, table.dataset.count_rows, _of(dataset)):
+    if not count(table, dataset_id):
         return False
-    again(table, lambda: guarded(table.uri, table.dataset.delete, _of(dataset)))
+    again(table, lambda: guarded(table.uri, table.dataset.delete, _of(dataset_id)))
     return True
 
 
@@ -90,13 +106,13 @@ def verify(dataset: Dataset, rows: pa.Table, steps: pa.Table) -> None:
         raise StoreError(f"dataset {dataset.label}: {what}, first {wrong[0]}")
 
 
-def _of(dataset: Dataset) -> str:
-    return f"dataset_id = '{dataset.dataset_id}'"
+def _of(dataset_id: str) -> str:
+    return f"dataset_id = '{dataset_id}'"
 
 
 def _read(table: LedgerTable, dataset: Dataset, condition: str, columns: Iterable[str]) -> pa.Table:
     table.refresh()
-    found = guarded(table.uri, table.dataset.to_table, filter=f"{_of(dataset)} AND {condition}")
+    found = guarded(table.uri, table.dataset.to_table, filter=f"{_of(dataset.dataset_id)} AND {condition}")
     return found.sort_by("position").select(list(columns))
 
 

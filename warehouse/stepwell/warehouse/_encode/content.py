@@ -19,6 +19,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -27,7 +28,8 @@ from numpy.typing import NDArray
 
 from stepwell.warehouse._tables.arrow import row_views
 
-_SIZE = struct.Struct("<q")
+_pack = struct.Struct("<q").pack
+_INT32, _FLOAT32 = np.dtype("<i4"), np.dtype("<f4")
 _SIZES = struct.Struct("<qq")
 _NOTHING = np.empty(0, np.int32)
 
@@ -56,9 +58,14 @@ def hashed(
     `before` begins: where that is all of it, they are not looked at again."""
     start = before or _EMPTY
     known = start if same_ids >= start.id_count else _EMPTY
-    (own_ids := known.ids.copy()).update(_as_bytes(_NOTHING if ids is None else ids[known.id_count :], "<i4"))
-    count, known = 0 if ids is None else len(ids), start if same_messages >= start.message_count else _EMPTY
-    sized = [part for text in messages[known.message_count :] for part in (_SIZE.pack(len(text)), text)]
+    own_ids, count = known.ids.copy(), 0
+    if ids is not None:
+        count = len(ids)
+        own_ids.update(_as_bytes(ids[known.id_count :], _INT32))
+    known = start if same_messages >= start.message_count else _EMPTY
+    sized = list[bytes]()
+    for text in messages[known.message_count :]:
+        sized += (_pack(len(text)), text)
     (own_messages := known.messages.copy()).update(b"".join(sized))  # at once: many small updates take as long again
     return Hashed(own_ids, count, own_messages, len(messages))
 
@@ -78,16 +85,32 @@ def content_hash(
     `null` where there are none). Layout and code versions do not enter. `prompt`: what `hashed` gives, where it is at hand.
     """
     ids = _NOTHING if tokens is None else tokens
-    prompt = prompt or hashed(ids[:prompt_length], messages)
-    pieces: list[bytes | memoryview] = [
-        _SIZES.pack(prompt_length, len(messages)),
+    known = prompt or hashed(ids[:prompt_length], messages)
+    return _hash(prompt_length, known, ids[prompt_length:], _NOTHING if logprobs is None else logprobs, response, tools)
+
+
+def _hash(
+    prompt_length: int,
+    prompt: Hashed,
+    own: NDArray[np.int32],
+    logprobs: NDArray[np.float32] | NDArray[np.int32],
+    response: bytes,
+    tools: bytes,
+) -> str:
+    """`own`: the ids of the response."""
+    sampled, scored = _as_bytes(own, _INT32), _as_bytes(logprobs, _FLOAT32)
+    pieces = (
+        _SIZES.pack(prompt_length, prompt.message_count),
         prompt.ids.digest(),
         prompt.messages.digest(),
         _tools_hash(tools),
-    ]
-    own = _as_bytes(ids[prompt_length:], "<i4"), _as_bytes(_NOTHING if logprobs is None else logprobs, "<f4")
-    for part in (*own, response):
-        pieces += (_SIZE.pack(len(part)), part)
+        _pack(sampled.nbytes),
+        sampled.data,
+        _pack(scored.nbytes),
+        scored.data,
+        _pack(len(response)),
+        response,
+    )
     return hashlib.blake2b(b"".join(pieces), digest_size=16).hexdigest()
 
 
@@ -96,18 +119,18 @@ def hashes_of(steps: pa.Table) -> list[str]:
     prompts, responses = row_views(steps["prompt_ids"]), row_views(steps["response_ids"])
     logprobs = row_views(steps["logprobs"])
     texts = zip(*(steps[name].to_pylist() for name in ("messages", "response", "tools")), strict=True)
-    hashes = []
+    hashes, before = [], _Prompt(_NOTHING, b"", _EMPTY)
     for prompt, response, row_logprobs, (messages, answer, tools) in zip(
         prompts, responses, logprobs, texts, strict=True
     ):
-        whole = None if prompt is None or response is None else np.concatenate([prompt, response])
-        parts = [orjson.dumps(message) for message in orjson.loads(messages)] if messages else []
+        there = prompt is not None and response is not None
+        before = before.then(prompt if there and prompt is not None else _NOTHING, (messages or "[]").encode())
         hashes.append(
-            content_hash(
+            _hash(
                 0 if prompt is None else len(prompt),
-                whole,
-                row_logprobs,
-                parts,
+                before.hashed,
+                response if there and response is not None else _NOTHING,
+                _NOTHING if row_logprobs is None else row_logprobs,
                 (answer or "").encode(),
                 (tools or "null").encode(),
             )
@@ -115,10 +138,29 @@ def hashes_of(steps: pa.Table) -> list[str]:
     return hashes
 
 
+class _Prompt(NamedTuple):
+    """A whole prompt, and the hashes of it."""
+
+    ids: NDArray[np.int32]
+    messages: bytes
+    """JSON, a list."""
+    hashed: Hashed
+
+    def then(self, ids: NDArray[np.int32], messages: bytes) -> _Prompt:
+        """Another one. What of it begins with all of this is neither parsed nor hashed again, but compared."""
+        same_ids = len(self.ids) if np.array_equal(self.ids, ids[: len(self.ids)]) else 0
+        end, same, rest = len(self.messages) - 1, 0, messages
+        if messages[end : end + 1] in (b",", b"]") and messages.startswith(self.messages[:-1]):
+            same, rest = self.hashed.message_count, b"[" + messages[end:].removeprefix(b",")
+        texts = [orjson.dumps(message) for message in orjson.loads(rest)]
+        return _Prompt(ids, messages, hashed(ids, [b""] * same + texts, self.hashed, same_ids, same))
+
+
 @lru_cache(maxsize=64)
 def _tools_hash(tools: bytes) -> bytes:
     return hashlib.blake2b(tools, digest_size=16).digest()
 
 
-def _as_bytes(values: NDArray[np.int32] | NDArray[np.float32], kind: str) -> memoryview:
-    return np.ascontiguousarray(values, kind).view(np.uint8).data
+def _as_bytes(values: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any]:
+    """An array whose memory is what is hashed."""
+    return values if values.dtype is kind and values.flags.c_contiguous else np.ascontiguousarray(values, kind)

@@ -6,7 +6,7 @@ trajectory that makes the difference smallest, which need not be its parent: thi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stepwell.warehouse._encode.align import RUN, Ids, Ops, aligned, common_prefix, ops_of, own_of
@@ -61,8 +61,13 @@ class Delta:
         return 2 * (ids + len(self.prompt_ops) + len(self.messages_ops)) + texts // 4
 
 
-def encode(draft: Draft, bases: Iterable[Base], parent_id: str | None = None) -> Delta:
-    """The cheapest way to store `draft`, given the steps it may refer to, the newest last."""
+def encode(draft: Draft, bases: Sequence[Base], parent_id: str | None = None, longest: int | None = None) -> Delta:
+    """The cheapest way to store `draft`, given the steps it may refer to, the newest last.
+
+    `longest`: no base has more tokens, where that is known.
+    """
+    if longest is not None and bases and (delta := _next_turn(draft, bases[-1], longest)) is not None:
+        return delta
     usable = [base for base in bases if base.depth + 1 < MAX_DEPTH and base.step_id != draft.step.step_id]
     usable.reverse()
     found, shared, done = _begins_most(draft, usable)
@@ -72,6 +77,18 @@ def encode(draft: Draft, bases: Iterable[Base], parent_id: str | None = None) ->
     parent = next((base for base in usable if base.step_id == parent_id), found)
     tried = {base.step_id: base for base in (found, parent, usable[0])}
     return min((_difference(draft, base) for base in tried.values()), key=lambda delta: delta.cost)
+
+
+def _next_turn(draft: Draft, base: Base, longest: int) -> Delta | None:
+    """`draft` as a difference to the newest base, if it goes on from all of that and no other can have more of it."""
+    tokens, before = draft.tokens, base.tokens
+    if tokens is None or before is None or base.depth + 1 >= MAX_DEPTH or base.step_id == draft.step.step_id:
+        return None
+    shared, length = len(before), draft.prompt_length
+    if not RUN <= shared <= length or longest > shared:
+        return None
+    prompt = tokens[:length]
+    return _difference(draft, base, shared) if common_prefix(prompt, before) == shared else None
 
 
 def as_base(draft: Draft, delta: Delta, base: Base | None) -> Base:
@@ -104,8 +121,12 @@ def _hashed(draft: Draft, delta: Delta, base: Base | None) -> Hashed:
     ids = None if draft.tokens is None else draft.tokens[: draft.prompt_length]
     if base is None or base.hashed is None:
         return hashed(ids, draft.messages)
-    same_ids, same_messages = (ops[1] if ops[:1] == (0,) else 0 for ops in (delta.prompt_ops, delta.messages_ops))
-    return hashed(ids, draft.messages, base.hashed, same_ids, same_messages)
+    return hashed(ids, draft.messages, base.hashed, _shared(delta.prompt_ops), _shared(delta.messages_ops))
+
+
+def _shared(ops: Ops) -> int:
+    """How much of the beginning is that of the base."""
+    return ops[1] if ops and ops[0] == 0 else 0
 
 
 def _begins_most(draft: Draft, usable: list[Base]) -> tuple[Base | None, int | None, bool]:
@@ -150,14 +171,21 @@ def _key_frame(draft: Draft) -> Delta:
 def _difference(draft: Draft, base: Base, shared: int | None = None) -> Delta:
     """`draft` as a difference to `base`, or a key frame where they have nothing in common. `shared`: of the ids, where it is known."""
     prompt_ops, own_ids = _ids_of(draft, base, shared)
-    runs = aligned_texts(draft.messages, base.conversation)
+    messages = draft.messages
+    runs = aligned_texts(messages, base.conversation)
     if not prompt_ops and not runs:
         return _key_frame(draft)
-    messages_ops, at, own = ops_of(runs, len(draft.messages)), 0, list[bytes]()
-    for copied, count in zip(messages_ops[1::3], messages_ops[2::3], strict=True):
-        at += copied + count
-        own += draft.messages[at - count : at]
-    own_messages = tuple(own) if messages_ops else draft.messages
+    messages_ops = ops_of(runs, len(messages))
+    if len(messages_ops) == 3:  # as nearly always: the beginning, then what is new
+        own_messages = messages[messages_ops[1] :]
+    elif messages_ops:
+        at, own = 0, list[bytes]()
+        for copied, count in zip(messages_ops[1::3], messages_ops[2::3], strict=True):
+            at += copied + count
+            own += messages[at - count : at]
+        own_messages = tuple(own)
+    else:
+        own_messages = messages
     tools = None if draft.tools == base.tools else draft.tools
     return Delta(base.step_id, base.depth + 1, prompt_ops, own_ids, messages_ops, own_messages, tools)
 
@@ -170,7 +198,8 @@ def _ids_of(draft: Draft, base: Base, shared: int | None) -> tuple[Ops, Ids | No
         return (), prompt
     if shared is None:
         shared = common_prefix(prompt, base.tokens)
-    enough = shared == len(base.tokens) or len(prompt) - shared <= _LITTLE
-    runs = [(0, 0, shared)] if enough and shared >= RUN else aligned(prompt, base.tokens, shared)
+    if shared >= RUN and (shared == len(base.tokens) or len(prompt) - shared <= _LITTLE):
+        return (0, shared, len(prompt) - shared), prompt[shared:]
+    runs = aligned(prompt, base.tokens, shared)
     ops = ops_of(runs, len(prompt))
     return ops, own_of(prompt, ops)

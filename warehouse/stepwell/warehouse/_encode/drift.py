@@ -38,12 +38,17 @@ def drift_of(draft: Draft, parent_id: str | None, bases: Iterable[Base], delta: 
     parent = next((base for base in bases if base.step_id == parent_id), None)
     if parent is None:
         return Drift(None, "parent not in memory")
-    if parent.tokens is None:
+    if parent.tokens is None or goes_on(delta, parent):
         return None
-    if delta.base_id == parent_id and delta.prompt_ops[:1] == (0,) and delta.prompt_ops[1] >= len(parent.tokens):
-        return None  # as encoding has found out already
     shared = common_prefix(draft.tokens[: draft.prompt_length], parent.tokens)
     return None if shared == len(parent.tokens) else Drift(shared, _cause(draft, parent, shared))
+
+
+def goes_on(delta: Delta, parent: Base) -> bool:
+    """Whether encoding has found out already that the tokens go on from all of the parent's."""
+    if parent.tokens is None or delta.base_id != parent.step_id or delta.prompt_ops[:1] != (0,):
+        return False
+    return delta.prompt_ops[1] >= len(parent.tokens)
 
 
 def _cause(draft: Draft, parent: Base, shared: int) -> Cause:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stepwell.warehouse._encode.delta import Delta
-from stepwell.warehouse._encode.payloads import Payload, outsourced, outsourced_tools
+from stepwell.warehouse._encode.payloads import THRESHOLD, Payload, outsourced, outsourced_tools
 from stepwell.warehouse._parse.draft import Draft
 
 
@@ -26,20 +27,18 @@ class Texts:
 
 def texts_of(draft: Draft, delta: Delta) -> Texts:
     """What is stored of the step of `draft`, encoded as `delta`."""
-    found: list[Payload] = []
-    own: list[bytes] = []
-    for message in (*delta.own_messages, draft.response):
-        text, apart = outsourced(message)
-        own.append(text)
-        found += apart
-    response = own.pop()
-    tools = None
+    own: Sequence[bytes] = delta.own_messages
+    response, tools, found = draft.response, None, list[Payload]()
+    if max(map(len, own), default=0) > THRESHOLD or len(response) > THRESHOLD:
+        *own, response = [_without(message, found) for message in (*own, response)]
     if delta.tools is not None:
-        tools, apart = outsourced_tools(delta.tools)
-        found += apart
-    return Texts(
-        messages=(b"[" + b",".join(own) + b"]").decode() if draft.messages else None,
-        response=response.decode() or None,
-        tools=None if tools is None else tools.decode(),
-        payloads=tuple(found),
-    )
+        text, apart = outsourced_tools(delta.tools)
+        tools, found = text.decode(), found + apart
+    messages = b"[%b]" % b",".join(own) if draft.messages else None
+    return Texts(None if messages is None else messages.decode(), response.decode() or None, tools, tuple(found))
+
+
+def _without(message: bytes, found: list[Payload]) -> bytes:
+    text, apart = outsourced(message)
+    found += apart
+    return text

@@ -204,5 +204,12 @@ class Forget:
             except CommitConflict as error:
                 trouble = f": {error}"
             if time.monotonic() >= deadline:
-                raise DeliveryError(f"{who} did not get on in {self._patience:g} s{trouble}; run this again")
+                raise DeliveryError(
+                    f"{who} did not get on in {self._patience:g} s{trouble or _left(before)}; run this again"
+                )
             time.sleep(_POLL)
+
+
+def _left(what: object) -> str:
+    """For the error: what it is that nobody got on with."""
+    return f", {what!r:.300} being left" if what is not None else ""

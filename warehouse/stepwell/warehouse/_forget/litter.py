@@ -68,13 +68,13 @@ class Litter:
         table, found = self._tables[name], Found()
         for path, written in _unused(table).items():
             key = f"{name}.lance/{path}"
+            stale = time.time() - written > UNFINISHED
             if path.startswith("data/") and key in self._old:
-                self._data(f"{table.uri}/{path}", key, ids, found, said)
+                self._data(f"{table.uri}/{path}", key, ids, found, said, stale)
             elif path.startswith("_transactions/") and self._names(key, ids):
                 found.keys.append(key)  # of a change that others came before: it says what was to be deleted
             elif path.startswith("_indices/"):
                 # Whether one has some of it cannot be told, nor whether somebody is still making it.
-                stale = time.time() - written > UNFINISHED
                 (found.keys if stale else said.unreadable).append(key)
         return found
 
@@ -83,12 +83,13 @@ class Litter:
         self._objects.delete(found.keys)
         said.litter += found.keys
 
-    def _data(self, uri: str, key: str, ids: Ids, found: Found, said: Purged) -> None:
+    def _data(self, uri: str, key: str, ids: Ids, found: Found, said: Purged, stale: bool) -> None:
         try:
             rows = self._rows(uri)
         except (OSError, ValueError, RuntimeError) as error:
             _log.warning("%s is of no version, and cannot be read: %s", uri, error)
-            said.unreadable.append(key)
+            # Half a file: of a write that was killed, or is under way.
+            (found.keys if stale else said.unreadable).append(key)
             return
         having = [row for row in rows if any(row.get(column) in values for column, values in ids.items())]
         if having:
@@ -108,11 +109,15 @@ class Litter:
 
 
 def _unused(table: LedgerTable) -> dict[str, float]:
-    """The paths of the files that no version refers to, with the time when each was written (seconds since the epoch)."""
+    """The paths of the files that no version refers to, with the time when each was written (seconds since the epoch).
+
+    Without empty ones, which a write leaves that died before its first byte: they hold nothing, and Lance panics over them.
+    """
 
     def listed() -> dict[str, float]:
         table.refresh()
-        there = {row["path"]: row["last_modified"] for batch in table.dataset.all_files() for row in batch.to_pylist()}
+        rows = [row for batch in table.dataset.all_files() for row in batch.to_pylist()]
+        there = {row["path"]: row["last_modified"] for row in rows if row["size_bytes"]}
         table.refresh()  # afterwards: what was committed meanwhile is referred to
         used = {path for batch in table.dataset.tracked_files() for path in batch["path"].to_pylist()}
         return {path: _seconds(at) for path, at in there.items() if path not in used}

@@ -132,12 +132,26 @@ def _untag(table: LedgerTable, ids: Ids, said: Purged) -> None:
     for tag, version in table.dataset.tags.list().items():
         old = guarded(table.uri, table.dataset.checkout_version, version["version"])
         try:
-            has = any(old.count_rows(filter=condition) for condition in _conditions(ids))
+            has = any(_holds(old, condition) for condition in _conditions(ids))
         except (OSError, ValueError, RuntimeError):  # what cannot be read cannot be shown to be without it
             has = True
         if has:
             guarded(table.uri, table.dataset.tags.delete, tag)
             said.tags.append(f"{table.spec.name}:{tag}")
+
+
+def _holds(dataset: lance.LanceDataset, condition: str) -> bool:
+    """Whether the files of a version have such a row: also one that is deleted, of which a `forget` that was interrupted left the bytes."""
+    if dataset.count_rows(filter=condition):
+        return True
+    if not any(fragment.num_deletions for fragment in dataset.get_fragments()):
+        return False
+    deleted: Any = {
+        "include_deleted_rows": True,
+        "with_row_id": True,
+        "use_scalar_index": False,
+    }  # indices leave them out
+    return bool(dataset.to_table(columns=[], filter=condition, limit=1, **deleted).num_rows)
 
 
 def _rewrite(dataset: lance.LanceDataset) -> None:

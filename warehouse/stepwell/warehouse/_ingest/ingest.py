@@ -14,7 +14,6 @@ from itertools import takewhile
 from pathlib import Path
 
 from stepwell.errors import SpoolError, StoreError
-from stepwell.spool import write_cursor
 from stepwell.warehouse._commit.committer import Committer
 from stepwell.warehouse._commit.halfway import ends_beyond, table_marks
 from stepwell.warehouse._ingest.garbage import seldom_collected
@@ -23,9 +22,9 @@ from stepwell.warehouse._ingest.journal import Journal, Planned
 from stepwell.warehouse._ingest.progress import Progress
 from stepwell.warehouse._ingest.retiring import Retiring
 from stepwell.warehouse._ingest.round import Rounds
+from stepwell.warehouse._ingest.told import Told
 from stepwell.warehouse._parse.raw import Raw
 from stepwell.warehouse._redact.rules import Redactor
-from stepwell.warehouse._store.durable import Durable
 from stepwell.warehouse._store.flush import Flush, Inbox, held
 from stepwell.warehouse._store.lease import Lease
 from stepwell.warehouse._store.objects import objects_at
@@ -38,8 +37,6 @@ _log = logging.getLogger(__name__)
 MAX_OUTSTANDING = 8
 """Flushes that are announced and not committed; beyond that the spools keep what comes."""
 _NOT_FITTING = "others committed some of its records, or the warehouse is not the one that it was planned for"
-_LONG, _SELDOM = 0.01, 20
-"""Telling producers what they may drop that takes more than so many seconds takes at most one part in so many of the time."""
 _MISSED_AFTER = 5.0
 """Seconds after which an announcement that is not committed is looked for: it may have been refused."""
 
@@ -70,10 +67,7 @@ class Ingest:
         self._astray = True
         """Memory is not what the tables together with what is outstanding would give."""
         self._committed: Marks = warehouse.marks()
-        self._durable = Durable(warehouse.uri)
-        self._told: Marks = {}
-        """What is committed and, as far as this process sees to it, on a disk."""
-        self._tells_from = 0.0
+        self._told = Told(folder, warehouse.uri)
         self._retiring = Retiring(folder)
         self._ends: dict[str, list[int]] = {}
         """Records that no flush may reach across (see `ends_beyond`)."""
@@ -101,8 +95,7 @@ class Ingest:
         Raises:
             StoreError: the store failed; another process takes over a few seconds later.
         """
-        self._tells_from = 0.0
-        self._tell()
+        self._told.tell(self._committed, at_once=True)
         self._lease.release()
 
     def _committed_all(self) -> bool:
@@ -130,7 +123,7 @@ class Ingest:
             found = table_marks(self._warehouse)
             self._committed = self._warehouse.marks()
             self._ends = ends_beyond(self._committed, found)
-            self._tell()
+            self._told.tell(self._committed)
             self._astray = False
         taken = self._intake.read(self._reached(), self._ends)
         if not taken.count:
@@ -147,8 +140,8 @@ class Ingest:
             StoreError: the store failed; it is not known then.
         """
         if not self._journal.outstanding:
-            self._tell()
-            self._retiring.look(self._told)
+            self._told.tell(self._committed)
+            self._retiring.look(self._told.marks)
             return True
         self._committed = self._warehouse.marks()
         done = list(takewhile(self._has, self._journal.outstanding))
@@ -157,7 +150,7 @@ class Ingest:
             self._rounds.settled(done[-1].number)
             self.progress.commit(one.number for one in done)
             self._looked = time.monotonic()
-            self._tell()
+            self._told.tell(self._committed)
         if not self._journal.outstanding:
             self._announced.clear()
             self._rounds.shrink()
@@ -264,18 +257,3 @@ class Ingest:
         return self._committed | {
             producer: upto for one in self._journal.outstanding for producer, (_, upto) in one.ranges.items()
         }
-
-    def _tell(self) -> None:
-        """Say what may be dropped from the spools. With many files that takes long: then not at once, but in a later round."""
-        if self._committed == self._told or time.monotonic() < self._tells_from:
-            return
-        begun = time.thread_time()
-        try:
-            self._durable.settle()
-            self._told = self._committed
-            write_cursor(self._folder, self._committed)
-        except OSError as error:  # a hint for producers: without it they keep more than they need
-            _log.warning("cannot say in %s what may be dropped from the spools: %s", self._folder, error)
-            self._tells_from = time.monotonic() + _MISSED_AFTER
-        if (took := time.thread_time() - begun) > _LONG:
-            self._tells_from = time.monotonic() + took * _SELDOM

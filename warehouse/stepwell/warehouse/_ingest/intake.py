@@ -21,6 +21,8 @@ _log = logging.getLogger(__name__)
 MAX_RECORDS = 2000
 MAX_BYTES = 64 << 20
 """Records, and bytes of records, in one flush: about."""
+_PIECE = 4 << 20
+"""Bytes of records that are read before their meaning is made: memory that is used again, and still near the processor."""
 MAX_STEPS = 20_000
 """Steps in one flush, about: a record may hold many small ones, and each weighs some kilobytes until it is written."""
 
@@ -76,11 +78,17 @@ class Intake:
         end = next((end for end in ends if end > after), None)
         if end is not None and taken.count:
             return False
-        records = self._new(reader, after, MAX_RECORDS - taken.count, MAX_BYTES - taken.size)
-        records = [record for record in records if end is None or record.seq <= end]
-        if records:
+        if not reader.alive() and reader.orphans():
+            adopt(reader.path)  # its calls will get no answer any more: say so
+        begun = taken.count
+        while not taken.full:
+            upto = taken.ranges.get(reader.producer, (after, after))[1]
+            records = reader.read(upto, limit=MAX_RECORDS - taken.count, max_bytes=min(_PIECE, MAX_BYTES - taken.size))
+            records = [record for record in records if end is None or record.seq <= end]
+            if not records:
+                break
             self._take(taken, reader, records, after)
-        return end is not None and bool(records)
+        return end is not None and taken.count > begun
 
     def read_again(self, ranges: Ranges) -> Taken:
         """The records of a flush once more.
@@ -110,15 +118,10 @@ class Intake:
             raise SpoolError(f"{reader.path} does not have its record {upto}")
         self._take(taken, reader, records, after, whole=True)
 
-    def _new(self, reader: SpoolReader, after: int, limit: int, max_bytes: int) -> list[Record]:
-        if not reader.alive() and reader.orphans():
-            adopt(reader.path)  # its calls will get no answer any more: say so
-        return reader.read(after, limit=limit, max_bytes=max_bytes)
-
     def _take(
         self, taken: Taken, reader: SpoolReader, records: Sequence[Record], after: int, *, whole: bool = False
     ) -> None:
-        """Take the records, which begin behind `after`: all of them (`whole`), or until there is a flush's worth of steps."""
+        """Take the records, of which the flush has all above `after`: every one (`whole`), or until there is a flush's worth of steps."""
         meant, here = Parsed(), {record.id: record for record in records}
         count = size = 0
         for record in records:

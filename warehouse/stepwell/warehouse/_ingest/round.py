@@ -122,7 +122,7 @@ class Rounds:
     def _new_steps(self, drafts: Iterable[Draft], ranges: Ranges, made: Rows) -> list[Draft]:
         """Without ids that are there: a step is submitted once."""
         table = self._warehouse.tables["steps"]
-        given = [draft.step.step_id for draft in drafts if draft.submitted or draft.producer.startswith(_IMPORT)]
+        given = [one.step.step_id for one in drafts if one.submitted or one.again or one.producer.startswith(_IMPORT)]
         known = self._known(table.spec, given, ranges)
         unique: dict[str, Draft] = {}
         for draft in drafts:  # the first of its id stands, and where it stood: what continues it comes later
@@ -150,7 +150,13 @@ class Rounds:
         """Everything that linking the round needs, from the warehouse where memory lacks it; then what the round itself says."""
         self._recall_answers.names(parsed)
         self._recall.conversations(parsed.drafts)
-        ids = {id_ for draft in parsed.drafts for id_ in self._linker.candidates(draft)}
+        ids = set[str]()
+        for draft in parsed.drafts:
+            step = draft.step
+            if step.trajectory_id is not None and step.continues is None:  # as most say
+                ids.add(step.trajectory_id)
+            else:
+                ids |= self._linker.candidates(draft)
         self._recall.trajectories(ids | {opened.trajectory_id for opened in parsed.opened})
         self._recall_answers.conversations(parsed.drafts)
         for opened in parsed.opened:

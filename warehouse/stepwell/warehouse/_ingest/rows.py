@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
 import orjson
 import pyarrow as pa
 
+from stepwell.sdk.records import Step
 from stepwell.warehouse._encode.content import Hashed, content_hash
 from stepwell.warehouse._encode.payloads import PayloadMemory
 from stepwell.warehouse._link.link import Linked
@@ -51,24 +52,53 @@ def _said(linked: Sequence[Linked]) -> Columns:
     """What the steps say themselves, or their trajectory's opening for them."""
     steps = [item.draft.step for item in linked]
     both = [(item.draft.step, item.facts) for item in linked]
-    counts = [token_counts(step.dialect, step.usage) for step in steps]
     trainable = [_trainability(item) for item in linked]
+    rarely = _rarely_said(steps)
     said = dict(zip(_PLAIN, zip(*map(attrgetter(*_PLAIN), steps), strict=True), strict=True))
     return {
         **said,
+        **rarely,
+        **_counted(linked, rarely),
         "prompt_id": [step.prompt_id or facts.prompt_id for step, facts in both],
         "group_id": [step.group_id or facts.group_id for step, facts in both],
         "split": [step.split or facts.split for step, facts in both],
         "policy_version": [
-            declared_version(step.policy_version, step.policy_label, facts.policy_version) for step, facts in both
+            step.policy_version
+            if facts.policy_version is None
+            else declared_version(step.policy_version, step.policy_label, facts.policy_version)
+            for step, facts in both
         ],
         "source": [item.draft.step.source if item.draft.tokens is not None else None for item in linked],
         "trainable": [whether for whether, _ in trainable],
         "untrainable_reason": [reason for _, reason in trainable],
-        **{name: [count[name] for count in counts] for name in counts[0]},
-        "tags": [tags_of(step.metadata) for step in steps],
-        **{name: _json(getattr(step, name) for step in steps) for name in _JSON},
-        "extra": _json(_extra(item) for item in linked),
+        "sampling": _json([step.sampling for step in steps]),
+        "extra": _json([_extra(item) for item in linked]),
+    }
+
+
+def _rarely_said(steps: Sequence[Step]) -> Columns:
+    """Without the columns that none of the steps has anything for."""
+    columns: dict[str, Sequence[Any]] = {}
+    usages, metadata = [step.usage for step in steps], [step.metadata for step in steps]
+    if usages.count(None) < len(usages):
+        counts = [token_counts(step.dialect, step.usage) for step in steps]
+        columns |= {"usage": _json(usages), **{name: [count[name] for count in counts] for name in counts[0]}}
+    if metadata.count(None) < len(metadata):
+        columns |= {"metadata": _json(metadata), "tags": [tags_of(said) for said in metadata]}
+    return columns
+
+
+def _counted(linked: Sequence[Linked], said: Columns) -> Columns:
+    """How many tokens went in and came out: as the provider counted them, and where nobody did, the ids."""
+    drafts = [item.draft for item in linked]
+    prompts = [None if draft.tokens is None else draft.prompt_length for draft in drafts]
+    answers = [None if draft.tokens is None else len(draft.tokens) - draft.prompt_length for draft in drafts]
+    counted = {"input_tokens": prompts, "output_tokens": answers}
+    return {
+        name: [own if count is None else count for count, own in zip(said[name], ids, strict=True)]
+        if name in said
+        else ids
+        for name, ids in counted.items()
     }
 
 
@@ -80,8 +110,8 @@ def _found(linked: Sequence[Linked]) -> Columns:
         "trajectory_id": [item.trajectory_id for item in linked],
         "parent_id": [item.parent_id for item in linked],
         "turn": [item.turn for item in linked],
-        "conversation_key": [draft.conversation_key for draft in drafts],
-        "prompt_key": [draft.prompt_key for draft in drafts],
+        "conversation_key": [draft.keys.conversation for draft in drafts],
+        "prompt_key": [None if draft.submitted else draft.prompt_key for draft in drafts],
         "quality": [quality_of(draft.messages, draft.response) for draft in drafts],
         "drift_at": [item.drift and item.drift.at for item in linked],
         "drift_cause": [item.drift and item.drift.cause for item in linked],
@@ -115,12 +145,13 @@ def _hash(draft: Draft, prompt: Hashed | None) -> str:
 
 def _trainability(item: Linked) -> tuple[bool, str | None]:
     """What the step says, but for a prompt that is not whole and for ids that no engine sampled, which somebody must ask for."""
-    step, reason = item.draft.step, None
+    draft = item.draft
+    step, tokens, reason = draft.step, draft.tokens, None
     if item.incomplete is not None:
         return False, item.incomplete
-    if item.draft.tokens is None:
+    if tokens is None:
         reason = "no token ids"
-    elif item.draft.tokens.size == item.draft.prompt_length:
+    elif len(tokens) == draft.prompt_length:
         reason = "no token was sampled"
     elif step.source != "engine":
         reason = f"the token ids were derived from text ({step.source}), not sampled"
@@ -142,7 +173,6 @@ _PLAIN = (
     *("policy", "policy_label", "model", "model_asked", "response_id", "dialect", "engine"),
     *("started_at", "first_byte_at", "first_token_at", "finished_at"),
 )
-_JSON = ("sampling", "usage", "metadata")
 _LISTS: Mapping[str, Callable[[Linked], Array | None]] = {
     "prompt_suffix": lambda item: item.delta.own_ids,
     "response_ids": lambda item: None if item.draft.tokens is None else item.draft.tokens[item.draft.prompt_length :],
@@ -159,5 +189,12 @@ def _column(values: Sequence[Any], kind: pa.DataType, count: int) -> pa.Array:
     return pa.nulls(count, kind) if values[0] is None else pa.repeat(pa.scalar(values[0], kind), count)
 
 
-def _json(values: Iterable[object]) -> list[str | None]:
-    return [None if value is None else orjson.dumps(value).decode() for value in values]
+def _json(values: Sequence[object]) -> list[str | None]:
+    """Many steps have the same object, which is written once."""
+    written: dict[int, str | None] = {id(None): None}
+    texts = list[str | None]()
+    for value in values:  # they are all there until the end, so none has the place in memory that another had
+        if (place := id(value)) not in written:
+            written[place] = orjson.dumps(value).decode()
+        texts.append(written[place])
+    return texts

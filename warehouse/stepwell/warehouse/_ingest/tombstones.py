@@ -14,18 +14,16 @@ from typing import Literal
 import orjson
 import pyarrow as pa
 
-from stepwell.errors import CommitConflict, StoreError
 from stepwell.warehouse._link.link import Linked
 from stepwell.warehouse._parse.draft import Draft
 from stepwell.warehouse._parse.events import Row
 from stepwell.warehouse._parse.records import Parsed
 from stepwell.warehouse._parse.warmed import CONTEXT
+from stepwell.warehouse._tables.again import again
 from stepwell.warehouse._tables.ledger import LedgerTable
 from stepwell.warehouse._tables.schema import FORGOTTEN
 
 Kind = Literal["trajectory", "step", "response", "exchange", "event"]
-
-_ATTEMPTS = 20
 
 
 def tombstone(kind: Kind, id_: str) -> str:
@@ -91,15 +89,12 @@ def bury(table: LedgerTable, ids: Mapping[Kind, Collection[str]]) -> int:
         StoreError: the store failed, or others came first every time.
     """
     kinds = {tombstone(kind, id_): kind for kind, some in ids.items() for id_ in some}
-    for _ in range(_ATTEMPTS):
-        table.refresh()
+
+    def add() -> None:
         there = set(table.dataset.to_table(columns=["forgotten_id"])["forgotten_id"].to_pylist())
         now, new = datetime.now(UTC), [hash_ for hash_ in kinds if hash_ not in there]
         rows = [{"forgotten_id": hash_, "kind": kinds[hash_], "created_at": now} for hash_ in new]
-        number = table.number() + 1
-        try:
-            table.commit(pa.Table.from_pylist(rows, schema=FORGOTTEN.schema), {}, number)
-        except CommitConflict:
-            continue
-        return number
-    raise StoreError(f"could not write to {table.uri}: others committed first at each of {_ATTEMPTS} attempts")
+        table.commit(pa.Table.from_pylist(rows, schema=FORGOTTEN.schema), {}, table.number() + 1)
+
+    again(table, add)
+    return table.number()

@@ -17,6 +17,8 @@ from stepwell.warehouse._tables.json_text import kept
 
 def parents_first(drafts: Sequence[Draft]) -> list[Draft]:
     """The drafts in their order, but for those that continue an answer further on: a round takes one producer after the other."""
+    if not any(draft.step.continues for draft in drafts):
+        return list(drafts)
     ahead = {f"response:{draft.step.response_id}" for draft in drafts if draft.step.response_id is not None}
     held: dict[str, list[Draft]] = {}
     ordered: list[Draft] = []

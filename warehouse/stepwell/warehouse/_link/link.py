@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 from stepwell.warehouse._encode.content import Hashed
 from stepwell.warehouse._encode.delta import Base, Delta, as_base, encode
-from stepwell.warehouse._encode.drift import Drift, drift_of
+from stepwell.warehouse._encode.drift import Drift, drift_of, goes_on
 from stepwell.warehouse._encode.texts import Texts, texts_of
 from stepwell.warehouse._link.attempts import Attempt, Finding
 from stepwell.warehouse._link.continues import INCOMPLETE, Answer, Answers, Before, is_remembered
 from stepwell.warehouse._link.inherit import continued
 from stepwell.warehouse._link.parents import Changed, parent_of
-from stepwell.warehouse._link.trajectories import Facts, Memories, Memory, Place
+from stepwell.warehouse._link.trajectories import Facts, Memories, Memory, Place, most_of
 from stepwell.warehouse._parse.draft import Draft
 
 INFERRED = "auto-"
@@ -119,7 +119,7 @@ class Linker:
     def place(self, draft: Draft) -> Linked:
         """The step's parent, turn and encoding; from now on later steps may continue it."""
         before, own = self._before(draft), len(draft.messages)
-        trajectory_id = self.trajectory_of(draft)
+        trajectory_id, step_id = self.trajectory_of(draft), draft.step.step_id
         if before is not None:
             draft = continued(draft, before)
         memory = self._memories.get(trajectory_id)
@@ -127,17 +127,18 @@ class Linker:
         parent_id = parent.step_id if parent else None
         turn = parent.turn + 1 if parent else 0
         incomplete = self._incomplete(before)
-        delta = encode(draft, memory.bases, parent_id)
-        drift = self._drift(draft, parent_id, memory, before, delta)
-        base = as_base(draft, delta, memory.base(delta.base_id))
-        self._remember(draft, memory, Answer(draft.step.step_id, trajectory_id), turn, base)
+        delta = encode(draft, memory.bases, parent_id, memory.longest)
+        start = memory.base(delta.base_id)
+        drift = self._drift(draft, parent_id, memory, before, delta, start)
+        base = as_base(draft, delta, start)
+        self._remember(draft, memory, trajectory_id, turn, base)
         if incomplete is not None or (draft.step.untrainable_reason or "").startswith(INCOMPLETE):
-            memory.incomplete.add(draft.step.step_id)
+            memory.incomplete.add(step_id)
             if before is not None and before.missing is not None:
-                self.answers.wait(before.missing, draft.step.step_id)
+                self.answers.wait(before.missing, step_id)
         call_id = draft.step.call_id if draft.submitted else _call_id(draft, memory)
         findings = self._findings(draft, memory, parent_id)
-        self._memories.changed(trajectory_id)
+        self._memories.grew(trajectory_id, most_of(base, (*delta.own_messages, draft.response, delta.tools or b"")))
         return Linked(
             draft,
             trajectory_id,
@@ -147,12 +148,12 @@ class Linker:
             delta,
             texts_of(draft, delta),
             base.hashed,
-            drift=drift,
-            call_id=call_id,
-            incomplete=incomplete,
-            inherited=max(len(draft.messages) - own, 0),
-            changed=changed,
-            findings=findings,
+            drift,
+            call_id,
+            incomplete,
+            max(len(draft.messages) - own, 0),
+            changed,
+            findings,
         )
 
     def again(self, draft: Draft, trajectory_id: str, parent_id: str | None) -> tuple[Finding, ...]:
@@ -163,9 +164,19 @@ class Linker:
         return self.answers.before(draft.step.continues, self._memories) if draft.step.continues else None
 
     def _drift(
-        self, draft: Draft, parent_id: str | None, memory: Memory, before: Before | None, delta: Delta
+        self,
+        draft: Draft,
+        parent_id: str | None,
+        memory: Memory,
+        before: Before | None,
+        delta: Delta,
+        base: Base | None,
     ) -> Drift | None:
-        """The parent may be of another trajectory, where the call names it by the provider's id."""
+        """The parent may be of another trajectory, where the call names it by the provider's id. `base`: the one of `delta`."""
+        if parent_id is None or draft.tokens is None:
+            return None
+        if base is not None and base.step_id == parent_id and goes_on(delta, base):
+            return None
         home = before.answer.trajectory_id if before is not None and before.answer is not None else None
         foreign = self._memories.get(home).bases if home is not None and home in self._memories else ()
         return drift_of(draft, parent_id, (*memory.bases, *foreign), delta)
@@ -183,26 +194,27 @@ class Linker:
         lacking = step_id in self._memories.get(before.answer.trajectory_id).incomplete
         return f"{INCOMPLETE}so is that of step {step_id}, which it continues" if lacking else None
 
-    def _remember(self, draft: Draft, memory: Memory, answer: Answer, turn: int, base: Base) -> None:
+    def _remember(self, draft: Draft, memory: Memory, trajectory_id: str, turn: int, base: Base) -> None:
         step, keys = draft.step, draft.keys
         remembered = is_remembered(step.dialect, step.response_id, step.continues)
         names = (keys.conversation, keys.rest_conversation)
         tail = keys.tail if remembered else None
         memory.remember(Place(step.step_id, turn), names, base, said=remembered, tail=tail)
         if remembered and step.response_id is not None:
-            self.answers.learn(f"response:{step.response_id}", answer)
+            self.answers.learn(f"response:{step.response_id}", Answer(step.step_id, trajectory_id))
         if step.continues is not None and step.continues.startswith("conversation:"):
-            self.answers.learn(step.continues, answer)
+            self.answers.learn(step.continues, Answer(step.step_id, trajectory_id))
         if step.trajectory_id is None:
             for key in (keys.conversation, draft.prompt_key):
                 if key is not None:
-                    self.learn(key, answer.trajectory_id)
+                    self.learn(key, trajectory_id)
 
     def _findings(self, draft: Draft, memory: Memory, parent_id: str | None) -> tuple[Finding, ...]:
         step_id = draft.step.step_id
         memory.calls.continue_from(parent_id, step_id)
         late = [Finding("parent.late", child, step_id) for child in self.answers.arrived(draft.step.response_id)]
-        return (*late, *memory.calls.findings([step_id, parent_id]))
+        again = memory.calls.findings((step_id, parent_id)) if memory.calls.tried_again else ()
+        return (*late, *again)
 
 
 def attempt_of(draft: Draft) -> Attempt:

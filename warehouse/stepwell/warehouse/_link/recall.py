@@ -88,8 +88,7 @@ class Recall(FromTables):
             for some in self._portions(unknown):
                 self._steps_of(some, recent)
         for id_ in unknown:
-            self._memories.get(id_)
-            self._memories.changed(id_)
+            self._memories.grew(id_, self._memories.get(id_).size)
 
     def _portions(self, ids: Sequence[str]) -> Iterator[list[str]]:
         """A few trajectories at a time: a step's conversation is a list of all that was said before, so they grow with their square."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from stepwell.warehouse._encode.delta import Base
 from stepwell.warehouse._link.attempts import Calls
@@ -36,8 +37,7 @@ class Facts:
     policy_version: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A step's place in its conversation."""
 
     step_id: str
@@ -61,6 +61,8 @@ class Memory:
     """By conversation key, in hex: prompt and response; also by the key of the same without its system prompt."""
     turns: dict[str, int] = field(default_factory=dict)
     bases: deque[Base] = field(default_factory=lambda: deque(maxlen=MAX_BASES))
+    longest: int = 0
+    """No base has more tokens."""
     said: OrderedDict[str, Said] = field(default_factory=OrderedDict)
     """By step, what was said up to it, of those that a call may continue by the provider's id."""
     incomplete: set[str] = field(default_factory=set)
@@ -83,7 +85,10 @@ class Memory:
                 self.places[key] = place
         if base is None:
             return
+        gone = _length(self.bases[0]) if len(self.bases) == MAX_BASES else 0
         self.bases.append(base)
+        # Where the longest one goes, as after a history was cut short, the others tell.
+        self.longest = max(map(_length, self.bases)) if gone == self.longest else max(self.longest, _length(base))
         if said:
             self.said[place.step_id] = Said(base.conversation, tail)
             if len(self.said) > _SAID:
@@ -91,7 +96,10 @@ class Memory:
 
     def base(self, step_id: str | None) -> Base | None:
         """A recent step."""
-        return next((base for base in reversed(self.bases) if base.step_id == step_id), None)
+        for base in reversed(self.bases):
+            if base.step_id == step_id:
+                return base
+        return None
 
     def conversation(self, step_id: str) -> Said | None:
         """A recent step's prompt and response."""
@@ -103,13 +111,29 @@ class Memory:
     def size(self) -> int:
         """Bytes held, about."""
         bases = sum(_BASE_BYTES + 8 * len(base.conversation) for base in self.bases)
-        bases += sum(base.tokens.nbytes for base in self.bases if base.tokens is not None)
+        ids = [
+            base.tokens if base.tokens.base is None else base.tokens.base
+            for base in self.bases
+            if base.tokens is not None
+        ]
+        bases += sum({id(buffer): buffer.nbytes for buffer in ids}.values())
         # Conversations that begin alike hold the same objects.
         held = {id(message): len(message) for said in self.said.values() for message in said.messages}
         held |= {id(message): len(message) for base in self.bases for message in base.conversation}
         held |= {id(base.tools): len(base.tools) for base in self.bases}
         texts = sum(held.values()) + _TEXT_BYTES * len(held)
         return _MEMORY_BYTES + bases + texts + _PLACE_BYTES * len(self.turns)
+
+
+def _length(base: Base) -> int:
+    return 0 if base.tokens is None else len(base.tokens)
+
+
+def most_of(base: Base, texts: Sequence[bytes]) -> int:
+    """Bytes that a step adds to its trajectory, at most: `base`, and these texts that nothing before it had."""
+    own = sum(map(len, texts)) + _TEXT_BYTES * len(texts)
+    ids = 0 if base.tokens is None else base.tokens.nbytes
+    return _MEMORY_BYTES + _PLACE_BYTES + _BASE_BYTES + 8 * len(base.conversation) + ids + own
 
 
 class Memories:
@@ -119,8 +143,10 @@ class Memories:
         self._max_bytes = max_bytes
         self._known: OrderedDict[str, Memory] = OrderedDict()
         self._sizes: dict[str, int] = {}
-        self._changed: set[str] = set()
+        self._grown: dict[str, int] = {}
+        """By trajectory, bytes that were added since it was weighed, at most."""
         self._bytes = 0
+        """Of all, at most: weighing tells how much less."""
 
     def __contains__(self, trajectory_id: str) -> bool:
         return trajectory_id in self._known
@@ -135,29 +161,30 @@ class Memories:
     @property
     def crowded(self) -> bool:
         """Whether more is held than should be."""
-        self._weigh()
+        if self._bytes > self._max_bytes:  # else not, whatever the scales would say: they take long
+            self._weigh()
         return self._bytes > self._max_bytes
 
-    def changed(self, trajectory_id: str) -> None:
-        """The trajectory is to be weighed again, once for all that a round did to it."""
-        self._changed.add(trajectory_id)
+    def grew(self, trajectory_id: str, size: int) -> None:
+        """The trajectory holds up to so many bytes more."""
+        self._grown[trajectory_id] = self._grown.get(trajectory_id, 0) + size
+        self._bytes += size
 
     def shrink(self) -> None:
         """Forget what is too much. Only between rounds: what a round relies on must stay."""
-        self._weigh()
-        while self._bytes > self._max_bytes and self._known:
+        while self.crowded and self._known:
             oldest, _ = self._known.popitem(last=False)
             self._bytes -= self._sizes.pop(oldest, 0)
 
     def _weigh(self) -> None:
-        for trajectory_id in self._changed:
+        for trajectory_id, grown in self._grown.items():
             size = self._known[trajectory_id].size
-            self._bytes += size - self._sizes.get(trajectory_id, 0)
+            self._bytes += size - self._sizes.get(trajectory_id, 0) - grown
             self._sizes[trajectory_id] = size
-        self._changed.clear()
+        self._grown.clear()
 
     def clear(self) -> None:
         self._known.clear()
         self._sizes.clear()
-        self._changed.clear()
+        self._grown.clear()
         self._bytes = 0

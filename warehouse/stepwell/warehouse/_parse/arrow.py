@@ -6,8 +6,8 @@ The columns are the fields of `stepwell.sdk.records.Step`, under the same names;
     logprobs                                     list<float32>; large_list and float64 too
     messages, response, tools, sampling,         string: JSON, of what the field takes; `response` may be the JSON of a plain text
     usage, metadata, extra
-    policy_version                               int64 or smaller
-    reward                                       float64 or float32
+    policy_version                               int64; other integers too, as far as they fit
+    reward                                       float64; float32 and integers too
     trainable                                    bool
     started_at, first_byte_at,                   timestamp with a time zone, of any unit
     first_token_at, finished_at
@@ -28,25 +28,19 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from stepwell.errors import InvalidRecord
 from stepwell.exchange import Unparseable
-from stepwell.sdk.records import Step
+from stepwell.warehouse._parse.step_columns import StepColumns
 
 MAX_ROWS = 16_384
 MAX_BYTES = 512 << 20
 
-STEPS_RECORD = "steps"
+STEPS_RECORD = StepColumns.RECORD
 """The kind of such a record."""
 
-IDS = ("prompt_ids", "response_ids")
-LISTS = (*IDS, "logprobs")
-OBJECTS = ("sampling", "usage", "metadata", "extra")
-JSON = ("messages", "response", "tools", *OBJECTS)
-TIMES = ("started_at", "first_byte_at", "first_token_at", "finished_at")
-_OTHERS = {"policy_version": pa.int64(), "reward": pa.float64(), "trainable": pa.bool_()}
-TEXTS = tuple(name for name in Step.model_fields if name not in (*LISTS, *JSON, *TIMES, *_OTHERS))
+IDS, LISTS, OBJECTS = StepColumns.IDS, StepColumns.LISTS, StepColumns.OBJECTS
+JSON, TIMES, TEXTS = StepColumns.JSON, StepColumns.TIMES, StepColumns.TEXTS
 
 
 def read_rows(body: bytes) -> pa.RecordBatch:
@@ -60,10 +54,10 @@ def read_rows(body: bytes) -> pa.RecordBatch:
     try:
         with pa.ipc.open_stream(body) as stream:
             for batch in stream:
-                rows, size = rows + batch.num_rows, size + batch.nbytes
-                _require_small(rows, size)
+                rows += batch.num_rows
+                _require_small(rows, size + batch.nbytes)
                 batch.validate(full=True)
-                size += sum(map(_written_out, batch.columns))
+                size += StepColumns.spelt_out(batch)
                 _require_small(rows, size)
                 batches.append(batch)
             whole = pa.Table.from_batches(batches, stream.schema).combine_chunks()
@@ -105,51 +99,21 @@ def _require_small(rows: int, size: int) -> None:
         raise Unparseable(f"more than {MAX_ROWS} steps, or than {MAX_BYTES} bytes of them, in one record")
 
 
-def _written_out(column: pa.Array) -> int:
-    """Bytes that a column of a dictionary takes once each row has its own text: one text may stand in all of them."""
-    kind = column.type
-    if not pa.types.is_dictionary(kind) or not (
-        pa.types.is_string(kind.value_type) or pa.types.is_large_string(kind.value_type)
-    ):
-        return 0
-    lengths = pc.call_function("binary_length", [column.dictionary]).cast(pa.int64()).take(column.indices)
-    return int(pc.call_function("sum", [lengths]).as_py() or 0)
-
-
 def _columns(whole: pa.Table) -> Iterator[tuple[str, pa.Array]]:
-    if len(set(whole.schema.names)) < whole.num_columns:
-        raise Unparseable("two columns have the same name")
+    if (fault := StepColumns.fault(whole.schema)) is not None:
+        raise Unparseable(" ".join(fault))
     yield "step_id", pa.nulls(whole.num_rows, pa.string())  # the rows are counted by it, too
     for field, column in zip(whole.schema, whole.columns, strict=True):
-        if field.name not in Step.model_fields:
-            raise Unparseable(f"{field.name!r} is no field of a step")
-        if pa.types.is_null(field.type):
-            continue
-        array = column.chunk(0) if column.num_chunks else pa.array([], field.type)
-        if (taken := _taken(field.name, array)) is None:
-            raise Unparseable(f"{field.name} is of type {field.type}, which it is not taken in")
-        yield field.name, taken
+        if not pa.types.is_null(field.type):
+            yield field.name, _taken(field.name, column.chunk(0) if column.num_chunks else pa.array([], field.type))
 
 
-def _taken(name: str, array: pa.Array) -> pa.Array | None:
-    """The column in the type that it is worked with; None where it comes in another one than is taken."""
-    kind = array.type
-    if name in TEXTS or name in JSON:
-        text = kind.value_type if pa.types.is_dictionary(kind) else kind
-        if not pa.types.is_string(text) and not pa.types.is_large_string(text):
-            return None
-        return array.cast(pa.large_string()).cast(pa.large_binary()) if name in JSON else array.cast(pa.string())
+def _taken(name: str, array: pa.Array) -> pa.Array:
+    """The column in the type that it is worked with."""
+    if name in JSON:
+        return array.cast(pa.large_string()).cast(pa.large_binary())
     if name in TIMES:
-        if not pa.types.is_timestamp(kind) or kind.tz is None:
-            return None
-        return array.cast(pa.timestamp("us", "UTC"), safe=kind.unit != "ns")
-    if name in _OTHERS:
-        return array.cast(_OTHERS[name]) if _same_sort(kind, _OTHERS[name]) else None
-    listed = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    numbers = pa.types.is_integer if name in IDS else pa.types.is_floating
-    return array if listed and numbers(kind.value_type) else None
-
-
-def _same_sort(kind: pa.DataType, taken: pa.DataType) -> bool:
-    same = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
-    return kind != pa.uint64() and any(sort(kind) and sort(taken) for sort in same)
+        return array.cast(pa.timestamp("us", "UTC"), safe=array.type.unit != "ns")
+    if name in LISTS:
+        return array
+    return array.cast(StepColumns.OTHERS.get(name, pa.string()))

@@ -6,7 +6,7 @@ A row that is not may still be right; a row that is would be taken as a `Step`, 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -123,6 +123,15 @@ def _lengths(rows: pa.RecordBatch, name: str) -> NDArray[np.int64]:
     return lengths
 
 
+def _all_between(values: NDArray[Any], least: float, most: float) -> bool:
+    """Not so where one is NaN."""
+    if (
+        values.dtype == np.int32 and least == 0
+    ):  # as ids nearly always are, and many: less than 0 is more than all others
+        return bool(values.view(np.uint32).max() <= most)
+    return bool(least <= values.min().item() <= values.max().item() <= most)
+
+
 def _wrong_items(column: pa.Array, least: float, most: float) -> Iterator[Rows]:
     """Rows of a list column in which an item is beyond these, NaN, or null."""
     items = column.flatten()  # of rows that are there, and of this slice only
@@ -130,7 +139,7 @@ def _wrong_items(column: pa.Array, least: float, most: float) -> Iterator[Rows]:
         bad = items.is_null().to_numpy(zero_copy_only=False)
     else:
         values = items.to_numpy()
-        if not len(values) or least <= values.min().item() <= values.max().item() <= most:  # not so where one is NaN
+        if not len(values) or _all_between(values, least, most):
             return
         values = values.astype(np.float64) if values.dtype.kind == "f" else values
         bad = ~((values >= least) & (values <= most))

@@ -46,6 +46,8 @@ class Draft:
     """Which retry the client's library says this is; 0 is a first attempt, or no word."""
     asked: int = 0
     """The number of the record of the request; 0 for what was submitted."""
+    again: bool = False
+    """It is of a call that is read once more, so its step may be there."""
 
     @property
     def prompt_keys(self) -> tuple[str, ...]:
@@ -82,6 +84,7 @@ def draft(
     sequence: int,
     *,
     submitted: bool = True,
+    again: bool = False,
     retry: int = 0,
     asked: int = 0,
     histories: Histories | None = None,
@@ -91,15 +94,16 @@ def draft(
     Raises:
         InvalidRecord: a logprob is no finite float32.
     """
-    tokens = None
+    tokens, histories = None, Histories() if histories is None else histories
     if step.prompt_ids is not None and step.response_ids is not None:
-        tokens = np.concatenate([_ids(step.prompt_ids), _ids(step.response_ids)])
-    told = (Histories() if histories is None else histories).told(step.trajectory_id, messages or (), step.model_asked)
+        tokens = histories.ids.join(step.trajectory_id, _ids(step.prompt_ids), _ids(step.response_ids))
+    told = histories.told(step.trajectory_id, messages or (), step.model_asked)
     return Draft(
         step=step.model_copy(update=_KEPT_HERE),
         producer=producer,
         sequence=sequence,
         submitted=submitted,
+        again=again,
         tokens=tokens,
         prompt_length=len(step.prompt_ids or ()),
         logprobs=_logprobs(step),

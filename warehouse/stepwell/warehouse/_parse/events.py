@@ -27,10 +27,12 @@ class Origin:
 
 
 def feedback_row(feedback: Feedback, origin: Origin) -> Row:
-    """A row of `events`. `value` is the number said (reward, score, rating), `text` the label, comment or rejected step."""
+    """A row of `events`. `value` is the number said (reward, score, rating; trainable: 1 or 0), `text` the label, comment, rejected step or
+    undone event."""
     target_kind, target_id = feedback.target
-    numbers = (feedback.reward, feedback.score, feedback.rating)
-    texts = (feedback.label, feedback.rejected_id, feedback.comment)
+    trainable = None if feedback.trainable is None else float(feedback.trainable)
+    numbers = (feedback.reward, feedback.score, feedback.rating, trainable)
+    texts = (feedback.label, feedback.rejected_id, feedback.undo, feedback.comment)
     payload = feedback.model_dump(include={"scale", "correction", "retract", "comment", "metadata"}, exclude_none=True)
     return {
         "event_id": feedback.feedback_id,

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import orjson
 
-from stepwell.exchange.canonical import Message, canonical_messages
+from stepwell.exchange.canonical import Message, written
+from stepwell.warehouse._parse.joined import Joined
 from stepwell.warehouse._parse.keys import Begun, begun, goes_on_from, gone_on
-from stepwell.warehouse._tables.json_text import json_of, kept, trimmed
+from stepwell.warehouse._tables.json_text import json_of, trimmed
 
 _BRANCHES = 4
 """Conversations of one trajectory that are remembered: its sub-agents take turns."""
@@ -25,62 +26,66 @@ class Told:
 
     messages: tuple[bytes, ...]
     begun: Begun
-    text: bytes = b""
-    """The JSON text of the list that it was read from, without what ends it; empty where it was read from none."""
-    said: int = 0
-    """Bytes of all the messages, and what holds them, about."""
+    text: bytearray | None = None
+    """The JSON text of the list that it was read from, without what ends it; None where it was read from none.
 
-    @property
-    def size(self) -> int:
-        """Bytes that it takes, about."""
-        return 1500 + len(self.text) + self.said
+    A prompt that goes on from this one takes the bytes over, and adds its own: of a long conversation nothing is copied then.
+    """
+    size: int = 1500
+    """Bytes that all of it takes, about."""
 
 
 class Histories:
-    """The last prompts of trajectories, the least recently used ones forgotten beyond `max_bytes`."""
+    """The last prompts of trajectories, as texts and as ids, the least recently used ones of each forgotten beyond `max_bytes`."""
 
     def __init__(self, max_bytes: int = 64 << 20) -> None:
         self._max_bytes = max_bytes
         self._told: OrderedDict[Hashable, list[Told]] = OrderedDict()
         self._bytes = 0
+        self.ids = Joined(max_bytes)
 
     def __len__(self) -> int:
         return len(self._told)
 
     def read(self, whose: Hashable, text: bytes | memoryview, model: str | None) -> Told:
-        """The prompt that the JSON text of a list of messages says. It is copied once, and kept.
+        """The prompt that the JSON text of a list of messages says. What is new of it is copied, and kept.
 
         Raises:
             ValueError: it is none. (A `JSONDecodeError` is one.)
             AttributeError, TypeError: it cannot be read as chat messages.
         """
         begins = _open(text)
-        for told in self._told.get(whose, ()):
-            if not told.text or not goes_on_from(told.begun, model) or not begins.startswith(told.text):
+        for place, told in enumerate(self._told.get(whose, ())):
+            known = told.text
+            if known is None or known != begins[: (size := len(known))] or not goes_on_from(told.begun, model):
                 continue
-            more = begins[len(told.text) :].lstrip()
+            more = bytes(begins[size:]).lstrip()
             if more[:1] == b",":  # where an element ended before, the list goes on
-                return self._keep(whose, told, _more(told, b"[%b]" % more[1:], begins))
+                grown = _more(told, b"[%b]" % more[1:])
+                told.text = None  # whatever happens now, its bytes are not those that it was read from any more
+                known += begins[size:]
+                grown.text, grown.size = known, grown.size + len(known)
+                return self._keep(whose, place, grown)
             if not more:
-                return self._keep(whose, told, told)
+                return self._keep(whose, place, told)
         return self._keep(whose, None, _read(begins, model))
 
     def told(self, whose: Hashable, messages: Sequence[Message], model: str | None) -> Told:
         """The prompt of these messages, which are in canonical form."""
         texts = tuple(map(orjson.dumps, messages))
         whose = whose or texts[:2]
-        for told in self._told.get(whose, ()):
+        for place, told in enumerate(self._told.get(whose, ())):
             count = len(told.messages)
             if goes_on_from(told.begun, model) and texts[:count] == told.messages:
                 more = _grown(told, map(trimmed, texts[count:]), gone_on(told.begun, messages[count:]))
-                return self._keep(whose, told, more)
+                return self._keep(whose, place, more)
         return self._keep(whose, None, _grown(_NOTHING, map(trimmed, texts), begun(messages, model)))
 
-    def _keep(self, whose: Hashable, before: Told | None, told: Told) -> Told:
+    def _keep(self, whose: Hashable, place: int | None, told: Told) -> Told:
+        """`told` as the last one of its trajectory, instead of the one at `place`."""
         branches = self._told.setdefault(whose, [])
-        if before is not None:
-            branches.remove(before)
-            self._bytes -= before.size
+        if place is not None:
+            self._bytes -= branches.pop(place).size
         branches.insert(0, told)
         self._bytes += told.size
         if len(branches) > _BRANCHES:
@@ -95,32 +100,45 @@ class Histories:
 _NOTHING = Told((), begun(()))
 
 
-def _grown(told: Told, texts: Iterable[bytes], keys: Begun, text: bytes = b"") -> Told:
+def _grown(told: Told, texts: Iterable[bytes], keys: Begun) -> Told:
     new = tuple(texts)
-    return Told((*told.messages, *new), keys, text, told.said + sum(map(len, new)) + 250 * len(new))
+    size = told.size + sum(map(len, new)) + 250 * len(new)
+    return Told((*told.messages, *new), keys, size=size if told.text is None else size - len(told.text))
 
 
-def _more(told: Told, rest: bytes, begins: bytes) -> Told:
+def _more(told: Told, rest: bytes) -> Told:
     messages = _listed(rest)
     if not messages:
         raise ValueError("is no JSON: a comma before its end")
-    own = canonical_messages(messages)
-    return _grown(told, map(kept, own), gone_on(told.begun, own), begins)
+    own, texts, forms = _written(messages)
+    return _grown(told, texts, gone_on(told.begun, own, forms))
 
 
-def _read(begins: bytes, model: str | None) -> Told:
-    own = canonical_messages(_listed(begins + b"]"))
-    return _grown(_NOTHING, map(kept, own), begun(own, model), begins if own else b"")
+def _read(begins: memoryview, model: str | None) -> Told:
+    text = bytearray(begins)
+    own, texts, forms = _written(_listed(bytes(text + b"]")))
+    read = _grown(_NOTHING, texts, begun(own, model, forms=forms))
+    if own:
+        read.text, read.size = text, read.size + len(text)
+    return read
 
 
-def _open(text: bytes | memoryview) -> bytes:
+def _written(messages: Iterable[Message]) -> tuple[tuple[Message, ...], tuple[bytes, ...], tuple[bytes, ...]]:
+    """The messages, their JSON texts, and what is compared of them."""
+    made = [written(message) for message in messages]
+    own, texts, forms = zip(*made, strict=True) if made else ((), (), ())
+    return own, texts, forms
+
+
+def _open(text: bytes | memoryview) -> memoryview:
     """The text of a list without the bracket that ends it."""
-    if text[-1:] == b"]":
-        return bytes(text[:-1]).rstrip()
-    whole = bytes(text).rstrip()
-    if whole[-1:] != b"]":
-        raise ValueError("is no list")
-    return whole[:-1].rstrip()
+    begins = memoryview(text)[:-1]
+    if text[-1:] != b"]" or (begins and begins[-1] in b" \t\n\r\v\f"):
+        whole = bytes(text).rstrip()
+        if whole[-1:] != b"]":
+            raise ValueError("is no list")
+        begins = memoryview(whole[:-1].rstrip())
+    return begins
 
 
 def _listed(text: bytes) -> list[Message]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import orjson
 
@@ -72,12 +73,17 @@ class Begun:
         return self.leading < len(self.prompt)
 
 
-def begun(messages: Sequence[Message], model: str | None = None, missing: str | None = None) -> Begun:
-    """The keys of a prompt, in time linear in its size. `missing` names what should stand before it."""
+def begun(
+    messages: Sequence[Message],
+    model: str | None = None,
+    missing: str | None = None,
+    forms: Sequence[bytes] | None = None,
+) -> Begun:
+    """The keys of a prompt, in time linear in its size. `missing` names what should stand before it; `forms` as in `gone_on`."""
     leading = next((n for n, m in enumerate(messages) if m["role"] not in LEADING), len(messages))
     first = f"after {missing}, {model}".encode() if missing is not None else b""
     system = Begun(first, first + rest_seed(model), leading=leading)
-    return replace(gone_on(system, messages), instructed=is_instructions(messages[0]) if messages else False)
+    return replace(gone_on(system, messages, forms), instructed=is_instructions(messages[0]) if messages else False)
 
 
 def goes_on_from(before: Begun, model: str | None) -> bool:
@@ -85,46 +91,71 @@ def goes_on_from(before: Begun, model: str | None) -> bool:
     return before.opened and not before.first and before.rest_first == rest_seed(model)
 
 
-def gone_on(before: Begun, messages: Sequence[Message]) -> Begun:
-    """The keys of a prompt that says `messages` after what one of the keys `before` says, in time linear in what is new."""
+def gone_on(before: Begun, messages: Sequence[Message], forms: Sequence[bytes] | None = None) -> Begun:
+    """The keys of a prompt that says `messages` after what one of the keys `before` says, in time linear in what is new.
+
+    `forms`: what is compared of each, where it is at hand; the messages may be as `written` gives them then.
+    """
     if not messages:
         return before
-    count, forms = len(before.prompt), [compared(message) for message in messages]
-    whole = chained_keys(bytes.fromhex(before.prompt[-1]) if count else before.first, forms)
-    skipped = 0 if count else before.leading
-    rest: list[bytes] = []
-    if 0 < before.leading < count + len(forms):
-        rest = chained_keys(bytes.fromhex(before.rest[-1]) if before.rest else before.rest_first, forms[skipped:])
-    answers = [count + n for n, message in enumerate(messages[:-1]) if message["role"] == "assistant"]
+    count, leading = len(before.prompt), before.leading
+    forms = [compared(message) for message in messages] if forms is None else forms
+    whole = _chain(before.prompt[-1] if count else before.first, forms)
+    rest: list[str] = []
+    if 0 < leading < count + len(forms):
+        rest = rest_keys(before.rest[-1] if before.rest else before.rest_first, forms if count else forms[leading:])
+    last_answer = count - 1 if before.prefilled else before.last_answer
+    for place, message in enumerate(messages[:-1], count):
+        if message["role"] == "assistant":
+            last_answer = place
     return Begun(
         before.first,
         before.rest_first,
-        prompt=(*before.prompt, *[key.hex() for key in whole]),
-        rest=(*before.rest, *[key.hex() for key in rest]),
-        leading=before.leading,
-        last_answer=answers[-1] if answers else count - 1 if before.prefilled else before.last_answer,
-        prefilled=messages[-1]["role"] == "assistant",
-        instructed=before.instructed,
-        brought=_brought(before.brought, messages),
+        (*before.prompt, *whole),
+        (*before.rest, *rest),
+        leading,
+        last_answer,
+        messages[-1]["role"] == "assistant",
+        before.instructed,
+        _brought(before.brought, messages),
     )
 
 
-def answered(begun: Begun, response: Message | None) -> Keys:
-    """The keys of a prompt and its answer."""
+def _chain(key: str | bytes, forms: Iterable[bytes]) -> list[str]:
+    """The keys, in hex, of a conversation that goes on after the one of `key`."""
+    last = bytes.fromhex(key) if isinstance(key, str) else key
+    return [key.hex() for key in chained_keys(last, forms)]
+
+
+def rest_keys(key: str | bytes, forms: Iterable[bytes]) -> list[str]:
+    """The keys without its system prompt (16 hex digits each) of a conversation that goes on after the one of `key`.
+
+    They are stored nowhere and tell the conversations of one trajectory apart, so the hash of this process does, in a tenth of the time.
+    """
+    keys = list[str]()
+    for form in forms:
+        key = f"{hash((key, form)) & 0xFFFF_FFFF_FFFF_FFFF:016x}"
+        keys.append(key)
+    return keys
+
+
+def answered(begun: Begun, response: Message | None, form: bytes | None = None) -> Keys:
+    """The keys of a prompt and its answer; `form`: what is compared of the answer, where it is at hand."""
     conversation = rest = None
     if begun.prompt and response is not None and response["content"]:
-        form = [compared(response)]
-        conversation = chained_keys(bytes.fromhex(begun.prompt[-1]), form)[0].hex()
-        rest = chained_keys(bytes.fromhex(begun.rest[-1]), form)[0].hex() if begun.rest else None
+        forms = [compared(response) if form is None else form]
+        (conversation,) = _chain(begun.prompt[-1], forms)
+        if begun.rest:
+            (rest,) = rest_keys(begun.rest[-1], forms)
     return Keys(
-        prompt=begun.prompt,
-        conversation=conversation,
-        rest=begun.rest,
-        rest_conversation=rest,
-        leading=begun.leading,
-        last_answer=begun.last_answer,
-        instructed=begun.instructed,
-        brought=begun.brought,
+        begun.prompt,
+        conversation,
+        begun.rest,
+        rest,
+        begun.leading,
+        begun.last_answer,
+        begun.instructed,
+        begun.brought,
     )
 
 
@@ -144,10 +175,10 @@ def extended(tail: Keys, messages: Sequence[Message], response: Message | None) 
         return None
     forms = [compared(message) for message in messages]
     answer = [compared(response)] if response is not None and response["content"] else []
-    whole = [key.hex() for key in chained_keys(bytes.fromhex(tail.conversation), [*forms, *answer])]
+    whole = _chain(tail.conversation, [*forms, *answer])
     rest: list[str] = []
     if tail.rest_conversation is not None:
-        rest = [key.hex() for key in chained_keys(bytes.fromhex(tail.rest_conversation), [*forms, *answer])]
+        rest = rest_keys(tail.rest_conversation, [*forms, *answer])
     return replace(
         tail,
         prompt=tuple(whole[: len(forms)]),
@@ -164,7 +195,13 @@ def is_instructions(message: Message) -> bool:
 
 def _brought(before: bytes, messages: Sequence[Message]) -> bytes:
     """Codex sends tools once, as an item of the conversation."""
-    others = [part for message in messages for part in message["content"] if part["type"] == "other"]
+    others = [
+        part
+        for message in messages
+        if type(message["content"]) is not str
+        for part in message["content"]
+        if part["type"] == "other"
+    ]
     if not others:
         return before
     extras = (part.get("extra") or {} for part in others)
@@ -183,6 +220,7 @@ def asked_key(keys: Keys, dialect: str | None, model: str | None, tools: bytes) 
     return hashlib.blake2b(f"{keys.prompt[-1]} {dialect} {model} ".encode() + tools, digest_size=16).hexdigest()
 
 
+@lru_cache(maxsize=64)
 def rest_seed(model: str | None) -> bytes:
     """What a chain of keys without the system prompt begins with."""
     return f"after the system prompt, {model}".encode()

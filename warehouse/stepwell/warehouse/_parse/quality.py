@@ -5,7 +5,7 @@ Length, drift and the reasons for which a provider ended an answer are columns a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -24,24 +24,24 @@ def quality_of(messages: Sequence[bytes], response: bytes) -> list[str] | None:
     `tool_error`: among the messages since the last answer a tool result says that it is an error: Anthropic's and MCP's `is_error`,
     Bedrock's status `error`, an `error` in Gemini's response. `refusal`: the response has a part of that type.
     """
-    found = [TOOL_ERROR] if any(map(_has_error, _since_the_last_answer(messages))) else []
+    found = [TOOL_ERROR] if _tool_failed(messages) else []
     if b'"refusal"' in response and any(part.get("type") == REFUSAL for part in _parts(orjson.loads(response))):
         found.append(REFUSAL)
     return found or None
 
 
-def _since_the_last_answer(messages: Sequence[bytes]) -> Iterator[bytes]:
+def _tool_failed(messages: Sequence[bytes]) -> bool:
     for message in reversed(messages):
         if message.startswith(_ANSWER) or (
             b'"assistant"' in message and orjson.loads(message).get("role") == "assistant"
         ):
-            return
-        yield message
+            return False
+        if b'"tool_result"' in message and any(flag in message for flag in _FLAGS) and _has_error(message):
+            return True
+    return False
 
 
 def _has_error(message: bytes) -> bool:
-    if b'"tool_result"' not in message or not any(flag in message for flag in _FLAGS):
-        return False
     return any(part.get("type") == "tool_result" and _is_error(part) for part in _parts(orjson.loads(message)))
 
 

@@ -15,6 +15,7 @@ from stepwell.exchange import RESPONSE, Claim, Context, NoStep, Unparseable, cla
 from stepwell.exchange.canonical import Message, canonical_message, canonical_messages
 from stepwell.sdk.records import Feedback, Step, Trajectory, checked
 from stepwell.spool import LOST, Record
+from stepwell.warehouse._parse.again import again_row, as_first
 from stepwell.warehouse._parse.arrow import STEPS_RECORD, as_stream, read_rows, values_of
 from stepwell.warehouse._parse.arrow_drafts import Drafts
 from stepwell.warehouse._parse.draft import Draft, draft
@@ -78,6 +79,7 @@ def parse_record(
     """
     origin = Origin(producer, record.seq, datetime.fromtimestamp(record.at_ns / 1e9, UTC))
     request = request_of(record.ref) if record.ref is not None else None
+    request = None if request is None else as_first(request)
     meant = Parsed()  # a record is taken whole or not at all
     try:
         _dispatch(record, request, origin, meant, redactor, Histories() if histories is None else histories)
@@ -135,7 +137,9 @@ def _add_exchange(
     request: Record, response: Record, origin: Origin, into: Parsed, redactor: Redactor, histories: Histories
 ) -> None:
     exchange = exchange_from(request, response)
-    claim = claim_of(exchange)
+    claim, again = claim_of(exchange), request.id != response.ref
+    if again:
+        into.events.append(again_row(request.id, claim.trajectory_id, origin))
     try:
         steps = parse(exchange)
     except NoStep as none:
@@ -150,6 +154,7 @@ def _add_exchange(
                 origin.producer,
                 origin.sequence,
                 submitted=False,
+                again=again,
                 retry=claim.retry,
                 asked=request.seq,
                 histories=histories,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import orjson
 
-from stepwell.exchange.canonical import chained_keys, compared
-from stepwell.warehouse._parse.keys import LEADING, rest_seed
+from stepwell.exchange.canonical import compared
+from stepwell.warehouse._parse.keys import LEADING, rest_keys, rest_seed
 
 _BRANCHES = 4
 """Recent conversations that a key may go on from: sub-agents take turns."""
@@ -18,7 +18,7 @@ class Rest:
     """Keys without the system prompt, for the stored conversations of a trajectory: what one shares with a recent one is looked at once."""
 
     def __init__(self) -> None:
-        self._recent: deque[tuple[str | None, tuple[bytes, ...], list[bytes]]] = deque(maxlen=_BRANCHES)
+        self._recent: deque[tuple[str | None, tuple[bytes, ...], list[str]]] = deque(maxlen=_BRANCHES)
 
     def key(self, conversation: Sequence[bytes], model: str | None) -> str | None:
         """What `Keys.rest_conversation` is for these messages, the answer last."""
@@ -26,14 +26,14 @@ class Rest:
         said = tuple(conversation[leading:])
         if not leading or len(said) < 2:
             return None
-        known: list[bytes] = []
+        known: list[str] = []
         for other_model, other, keys in self._recent:
             if other_model == model and (shared := _same_beginning(said, other)) > len(known):
                 known = keys[:shared]
         forms = [compared(orjson.loads(message)) for message in said[len(known) :]]
-        known += chained_keys(known[-1] if known else rest_seed(model), forms)
+        known += rest_keys(known[-1] if known else rest_seed(model), forms)
         self._recent.append((model, said, known))
-        return known[-1].hex()
+        return known[-1]
 
 
 def _leads(message: bytes) -> bool:

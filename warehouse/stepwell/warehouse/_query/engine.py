@@ -44,10 +44,13 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def _borrowed() -> duckdb.DuckDBPyConnection:
-    while _idle:
-        process, database = _idle.pop()
-        if process == os.getpid():
-            return database
+    try:
+        while True:
+            process, database = _idle.pop()
+            if process == os.getpid():
+                return database
+    except IndexError:  # found out by trying: another thread may take the last one between a look and the taking
+        pass
     database = duckdb.connect(config=_CONFIG)
     for setting in _SETTINGS:
         database.execute(f"SET {setting}")

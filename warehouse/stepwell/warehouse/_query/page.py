@@ -16,7 +16,11 @@ Key = tuple[int, str, int]
 _TABLES = ("steps", "events", "feedback")
 _ORDER = ("commit", "producer", "sequence")
 _IDS = {"steps": "step_id", "events": "event_id", "feedback": "event_id"}
-_ABOUT = {"steps": ("step_id", "trajectory_id"), "events": ("event_id", "target_id"), "feedback": ("target_id",)}
+_ABOUT = {
+    "steps": ("step_id", "trajectory_id", "response_id"),
+    "events": ("event_id", "target_id"),
+    "feedback": ("target_id",),
+}
 """The columns that rows are found by. What counts of feedback is told by all that was said about the same target."""
 _LONGEST = 1000
 _LISTED = 200

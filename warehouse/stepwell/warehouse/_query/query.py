@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from stepwell.errors import StepwellError, StoreError
+from stepwell.errors import StepwellError
 from stepwell.warehouse._query.asked import names_in, parsed, tables_in
 from stepwell.warehouse._query.engine import connection
 from stepwell.warehouse._query.kept import Kept
@@ -19,11 +19,12 @@ from stepwell.warehouse._restore.in_sql import WholeInSql
 from stepwell.warehouse._restore.whole import WHOLE
 from stepwell.warehouse._tables.ledger import LedgerTable
 from stepwell.warehouse._tables.schema import DATASET_ROWS, DATASETS, EVENTS, EXCHANGES, STEPS
+from stepwell.warehouse._tables.table import FileGone, says_gone
 from stepwell.warehouse._tables.versions import History
 
+_MOST = 4 << 30
+"""Bytes of an answer with whole prompts or texts, which is one table in memory."""
 _SHARED = ("events", "_said")
-_GONE = re.compile(r"not found:.*\.lance", re.IGNORECASE)
-"""How Lance says, through the database, that a file is not there."""
 
 
 class BadQuery(StepwellError, ValueError):
@@ -49,7 +50,7 @@ def run_query(
 
     Raises:
         BadQuery: not one statement, not a query, or refused by the database.
-        StoreError: a file of the version that was read is gone.
+        FileGone: a file of the version that was read is gone.
     """
     with connection() as db:
         try:
@@ -58,15 +59,35 @@ def run_query(
                 tree = parsed(db, sql)
             rows = {**{name: table.dataset for name, table in tables.items()}, **(within or {})}
             scope = _Scope(db, _sources(rows, history, at), few=within is not None)
-            with scope.define(tables, sql, tree, kept):
-                return db.sql(sql).to_arrow_table()
+            with scope.define(tables, sql, tree, kept) as reading:
+                return _within_bounds(db, sql) if reading.columns else db.sql(sql).to_arrow_table()
         except duckdb.Error as error:
-            if _GONE.search(str(error)):
-                raise StoreError(
-                    "a file that was being read is gone, as when `stepwell forget` or `maintain --keep 0` ran meanwhile: ask again. "
-                    f"If it stays so, `stepwell verify` says what is missing ({error})"
-                ) from error
+            if says_gone(error):
+                raise FileGone.by(error) from error
             raise BadQuery(str(error)) from error
+
+
+def _within_bounds(db: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
+    """The answer, of which no more is made than may be handed out.
+
+    Raises:
+        BadQuery: it is too large.
+        duckdb.Error: it failed.
+    """
+    batches, size = list[pa.RecordBatch](), 0
+    with db.sql(sql).to_arrow_reader(2048) as reader:
+        try:
+            for batch in reader:
+                batches.append(batch)
+                size += batch.nbytes
+                if size > _MOST:
+                    raise BadQuery(
+                        f"the answer has more than {_MOST >> 30} GiB of whole prompts or texts: read them with `warehouse.steps(...)`, "
+                        "which gives batches, or with `stepwell dataset export`; or ask for less"
+                    )
+        except (pa.ArrowException, OSError) as error:  # what fails while it is read comes through Arrow
+            raise duckdb.Error(str(error)) from error
+        return pa.Table.from_batches(batches, reader.schema)
 
 
 def tree_of(sql: str) -> Any:

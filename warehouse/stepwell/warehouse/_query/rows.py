@@ -47,7 +47,9 @@ def rows_of(tables: Mapping[str, LedgerTable], trajectory_ids: Sequence[str]) ->
     names = [name for name in steps.schema.names if name not in _LARGE or name == "response_ids"]
     found = _filled(matching(steps, "trajectory_id", trajectory_ids, names), steps.schema)
     about = matching(events, "target_id", [*trajectory_ids, *found["step_id"].to_pylist()], events.schema.names)
-    lost = matching(exchanges, "trajectory_id", trajectory_ids, ["trajectory_id", "reason", "producer", "sequence"])
+    lost = matching(
+        exchanges, "trajectory_id", trajectory_ids, ["exchange_id", "trajectory_id", "reason", "producer", "sequence"]
+    )
     return {"steps": found, "events": about, "exchanges": _filled(lost, exchanges.schema)}
 
 

@@ -9,12 +9,14 @@ from typing import Any
 import lance
 import orjson
 import pyarrow as pa
-from lance.query import MatchQuery
+from lance.query import FullTextOperator, MatchQuery
 
 from stepwell.errors import InvalidRecord
+from stepwell.warehouse._query.engine import connection
 from stepwell.warehouse._tables.table import guarded
 
 _SAID = ("messages_suffix", "response")
+_PLACE = ["step_id", "producer", "sequence"]
 _AROUND = 80
 """Characters of a snippet on either side of the word that was found."""
 _MORE = 4
@@ -49,6 +51,46 @@ def search(dataset: lance.LanceDataset, marks: Mapping[str, int], text: str, lim
         asked *= _MORE
     answers = [{**row, "score": row["_score"], "snippet": _snippet(row, words)} for row in found[:limit]]
     return pa.Table.from_pylist(answers, schema=_SCHEMA)
+
+
+def saying(dataset: lance.LanceDataset, marks: Mapping[str, int], text: str, most: int) -> tuple[list[str], bool]:
+    """The steps that say every word of `text` in what they added to the conversation, or in their answer; and whether these are all.
+
+    At most `most` of either, the best first. Raises as `search` does.
+    """
+    words = re.findall(r"\w+", text.lower())
+    if not words:
+        raise InvalidRecord("text", "there is no word in it")
+    return guarded(dataset.uri, _saying, dataset, marks, words, most)
+
+
+def _saying(
+    dataset: lance.LanceDataset, marks: Mapping[str, int], words: list[str], most: int
+) -> tuple[list[str], bool]:
+    indexed = {name for index in dataset.describe_indices() for name in index.field_names}
+    found, whole = dict[str, None](), True
+    for column in _SAID:
+        rows = _indexed(dataset, column, words, most) if column in indexed else _scanned(dataset, column, words, most)
+        whole = whole and rows.num_rows < most
+        there = zip(*(rows[name].to_pylist() for name in _PLACE), strict=True)
+        found |= dict.fromkeys(id_ for id_, producer, sequence in there if sequence <= marks.get(producer, 0))
+    return list(found), whole
+
+
+def _indexed(dataset: lance.LanceDataset, column: str, words: list[str], most: int) -> pa.Table:
+    query = MatchQuery(" ".join(words), column, operator=FullTextOperator.AND)
+    return dataset.scanner([*_PLACE, "_score"], limit=most, full_text_query=query).to_table()
+
+
+def _scanned(dataset: lance.LanceDataset, column: str, words: list[str], most: int) -> pa.Table:
+    """Of a table that is too small for an index (see `_upkeep/indices`). Lance itself would compare capitals there."""
+    rows = dataset.to_table(columns=[*_PLACE, column], filter=f"ledger IS NULL AND {column} IS NOT NULL")
+    plain = rf"lower(regexp_replace({column}, '\\[bfnrt\"/\\]', ' ', 'g'))"
+    listed = ", ".join(f"'{word}'" for word in words)  # of letters, digits and underscores
+    said = rf"list_has_all(regexp_split_to_array({plain}, '[^\p{{L}}\p{{M}}\p{{N}}_]+'), [{listed}])"
+    with connection() as db:
+        db.register("rows", rows)
+        return db.sql(f"SELECT {', '.join(_PLACE)} FROM rows WHERE {said} LIMIT {most}").to_arrow_table()
 
 
 def _rows(dataset: lance.LanceDataset, text: str, limit: int) -> list[dict[str, Any]]:

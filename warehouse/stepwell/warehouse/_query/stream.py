@@ -18,8 +18,9 @@ from stepwell.warehouse._query.view_of_steps import RESOLVED
 from stepwell.warehouse._restore.bases import pieces
 from stepwell.warehouse._restore.read import stored_names
 from stepwell.warehouse._restore.trajectories import Trajectories
-from stepwell.warehouse._restore.whole import BATCH_BYTES, WHOLE, readable, restore_rows, weights
+from stepwell.warehouse._restore.whole import BATCH_BYTES, BESIDE, WHOLE, readable, restore_rows, weights
 from stepwell.warehouse._tables.numbers import as_arrow
+from stepwell.warehouse._tables.table import guarded
 
 _STEPS = 4096
 """Most steps in one batch."""
@@ -46,7 +47,7 @@ class Selection:
         there = list(dict.fromkeys([*readable(dataset.schema.names), *RESOLVED]))
         self.columns = there if columns is None else list(dict.fromkeys(columns))
         for name in self.columns:
-            if name not in there:
+            if name not in (*there, *BESIDE):
                 raise InvalidRecord("columns", f"steps have no column {name!r}")
         self._dataset = dataset
         self._resolved = [name for name in RESOLVED if name in self.columns and name not in _RESTORED]
@@ -64,6 +65,16 @@ class Selection:
     def stream(self, rows: pa.Table, payloads: Lookup) -> pa.RecordBatchReader:
         """The steps of `rows`, the answer to a query for `sql`, in their order."""
         return stream(self._dataset, rows, self.columns, self._resolved, payloads)
+
+    def restored(self, rows: pa.Table, payloads: Lookup) -> pa.RecordBatchReader:
+        """The same of any `rows` with `step_id` and `trajectory_id`.
+
+        Raises:
+            InvalidRecord: a column has to be resolved.
+        """
+        if self._resolved:
+            raise InvalidRecord("columns", f"{self._resolved[0]!r} is resolved by a query, and not stored")
+        return stream(self._dataset, rows, self.columns, _KEYS, payloads)
 
 
 def in_order_of(rows: pa.Table, step_ids: Sequence[str]) -> pa.Table:
@@ -119,11 +130,12 @@ def _parts(dataset: lance.LanceDataset, rows: pa.Table, columns: Sequence[str]) 
     coded = rows["trajectory_id"].combine_chunks().dictionary_encode()
     codes = coded.indices
     begun = np.cumsum(np.diff(codes.to_numpy(), prepend=-1) != 0)
-    trajectories = Trajectories(dataset, coded.dictionary, columns)
+    trajectories = guarded(dataset.uri, Trajectories, dataset, coded.dictionary, columns)
     start, many = 0, _TRAJECTORIES
     while start < rows.num_rows:
         stop = int(np.searchsorted(begun, begun[start] + many))
-        stored = trajectories.read(codes.slice(start, stop - start).unique().to_numpy()).combine_chunks()
+        wanted = codes.slice(start, stop - start).unique().to_numpy()
+        stored = guarded(dataset.uri, trajectories.read, wanted).combine_chunks()
         yield _Part(rows.slice(start, stop - start), stored, columns)
         start, many = stop, max(1, min(2 * many, many * _STORED_BYTES // max(stored.nbytes, 1), _LISTED))
 

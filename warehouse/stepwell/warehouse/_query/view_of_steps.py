@@ -25,6 +25,7 @@ SIDE = "side"
 _JOINS = {
     "opened": "LEFT JOIN _opened o ON o.trajectory_id = s.trajectory_id",
     "found": "LEFT JOIN _found f ON f.step_id = s.step_id",
+    "barred": "LEFT JOIN _barred n ON n.step_id = s.step_id",
     "step": "LEFT JOIN _said a ON a.target_kind = 'step' AND a.target_id = s.step_id",
     "response": "LEFT JOIN _said b ON b.target_kind = 'response' AND b.target_id = s.response_id",
     "trajectory": "LEFT JOIN _said t ON t.target_kind = 'trajectory' AND t.target_id = s.trajectory_id",
@@ -33,6 +34,7 @@ _JOINS = {
 _ABOUT = {
     "opened": "trajectory_id",
     "found": "step_id",
+    "barred": "step_id",
     "step": "step_id",
     "response": "response_id",
     "trajectory": "trajectory_id",
@@ -56,11 +58,11 @@ _REFUSED = ", ".join(
 
 _STORED = {
     "parent_id": _Resolved("coalesce(s.parent_id, f.late_parent)", ("found",)),
-    "trainable": _Resolved("s.trainable AND f.superseded_by IS NULL", ("found",)),
+    "trainable": _Resolved("s.trainable AND f.superseded_by IS NULL AND n.barred IS NULL", ("found", "barred")),
     "untrainable_reason": _Resolved(
-        "CASE WHEN f.superseded_by IS NULL THEN s.untrainable_reason "
-        "ELSE 'the client used another attempt of this call: ' || f.superseded_by END",
-        ("found",),
+        "CASE WHEN f.superseded_by IS NOT NULL THEN 'the client used another attempt of this call: ' || f.superseded_by "
+        "ELSE coalesce(n.barred, s.untrainable_reason) END",
+        ("found", "barred"),
     ),
     "prompt_id": _Resolved("coalesce(s.prompt_id, o.prompt_id)", ("opened",)),
     "group_id": _Resolved("coalesce(s.group_id, o.group_id)", ("opened",)),
@@ -134,7 +136,7 @@ def steps_view(
     added = [f', {_ADDED[name].expression} AS "{name}"' for name in _ADDED if name in names]
     dropped = [*ENCODED, *(name for name in _STORED if name not in names), *(['"commit"'] if "commit" in names else [])]
     rows = f"({with_commit('steps')})" if "commit" in names else "_visible_steps"
-    restored = [f", _whole_{name}(s.step_id) AS {name}" for name in whole]
+    restored = [f", _whole_{name}(s.step_id, s.trajectory_id) AS {name}" for name in whole]
     needed = {join for name in names for join in columns[name].joins}
     joined = [join for name, join in _JOINS.items() if name in needed]
     replace = f" REPLACE ({', '.join(replaced)})" if replaced else ""

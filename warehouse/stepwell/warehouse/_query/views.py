@@ -1,6 +1,7 @@
 """The views that a query sees. What is not a stored fact is resolved here, from the events, by the order of commit.
 
-The last event per target, kind, name and author counts, and one that takes back leaves nothing. Sequence numbers order one producer's
+The last event per target, kind, name and author counts, and one that takes back leaves nothing; one that was undone is as if it had never
+been said. Sequence numbers order one producer's
 records; commits order those of several. Every view is over the rows of one version: `_visible_…` (see `query`).
 """
 
@@ -23,13 +24,18 @@ SELECT v.*, c."commit" FROM _visible_{table} v ASOF LEFT JOIN _commits c ON c.pr
 
 EVENTS = f"CREATE TEMP VIEW events AS {with_commit('events')}"
 
-FEEDBACK_KINDS = ("reward", "rating", "label", "score", "comment", "preference", "correction")
+FEEDBACK_KINDS = ("reward", "rating", "label", "score", "comment", "preference", "correction", "trainable")
 
-# One row per target, kind, name and author: what was said last, unless that took back what was said before.
+# An event and the one that undoes it are about the same target, so that whoever looks at all that was said about that has both.
+_UNDONE = """
+CREATE TEMP VIEW _undone AS SELECT target_kind, target_id, text AS event_id FROM events WHERE kind = 'undo'
+"""
+
+# One row per target, kind, name and author: what was said last and not undone, unless that took back what was said before.
 FEEDBACK = f"""
 CREATE TEMP VIEW feedback AS
 SELECT * FROM
-  (SELECT * FROM events WHERE kind IN {FEEDBACK_KINDS}
+  (SELECT * FROM events ANTI JOIN _undone USING (target_kind, target_id, event_id) WHERE kind IN {FEEDBACK_KINDS}
    QUALIFY row_number() OVER (PARTITION BY target_kind, target_id, kind, name, author {_LATEST}) = 1)
 WHERE payload ->> 'retract' IS NULL
 """
@@ -68,6 +74,14 @@ SELECT target_id AS step_id,
 FROM events WHERE kind IN ('parent.late', 'attempt.superseded', 'attempt.used') GROUP BY target_id
 """
 
+# Steps that somebody keeps out of training, and why. Of several who say something about that each can.
+_BARRED = """
+CREATE TEMP VIEW _barred AS
+SELECT target_id AS step_id,
+       min('set not trainable' || coalesce(' by ' || author, '') || coalesce(': ' || (payload ->> 'comment'), '')) AS barred
+FROM feedback WHERE kind = 'trainable' AND target_kind = 'step' AND value = 0 GROUP BY target_id
+"""
+
 # A trajectory is complete once everything that its end refers to is committed. What one producer said last is known by its numbers;
 # between several in one commit, an end counts more than an opening.
 _ENDED = f"""
@@ -83,8 +97,15 @@ FROM (SELECT * FROM
 
 EXCHANGES = f"CREATE TEMP VIEW exchanges AS {with_commit('exchanges')}"
 
+# Calls that could not be read at first, and were read again since (see `_parse/again`).
+_READ_AGAIN = """
+CREATE TEMP VIEW _read_again AS SELECT left(text, length(text) - 2) AS exchange_id FROM events WHERE kind = 'call.read'
+"""
+
 # A call that was read, and is kept as it crossed the wire, has no reason.
-QUARANTINE = "CREATE TEMP VIEW quarantine AS SELECT * FROM exchanges WHERE reason IS NOT NULL"
+QUARANTINE = """
+CREATE TEMP VIEW quarantine AS SELECT * FROM exchanges ANTI JOIN _read_again USING (exchange_id) WHERE reason IS NOT NULL
+"""
 
 # What was lost or could not be read stays missing, however often the trajectory is opened again and ended.
 _GAPS = """
@@ -92,7 +113,8 @@ CREATE TEMP VIEW _gaps AS
 SELECT target_id AS trajectory_id, true AS gap FROM events
 WHERE kind IN ('trajectory.completed', 'trajectory.failed') AND CAST(payload ->> 'lost' AS BIGINT) > 0
 UNION
-SELECT trajectory_id, true FROM _visible_exchanges WHERE trajectory_id IS NOT NULL AND reason IS NOT NULL
+SELECT trajectory_id, true FROM _visible_exchanges ANTI JOIN _read_again USING (exchange_id)
+WHERE trajectory_id IS NOT NULL AND reason IS NOT NULL
 """
 
 TRAJECTORIES = """
@@ -156,14 +178,17 @@ FROM _dataset_rows r JOIN datasets d USING (dataset_id) WHERE r.ledger IS NULL A
 
 VIEWS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "events": (EVENTS, ()),
-    "feedback": (FEEDBACK, ("events",)),
+    "_undone": (_UNDONE, ("events",)),
+    "feedback": (FEEDBACK, ("events", "_undone")),
+    "_barred": (_BARRED, ("feedback",)),
     "_said": (_SAID, ("feedback",)),
     "_opened": (_OPENED, ("events",)),
     "_found": (_FOUND, ("events",)),
     "_ended": (_ENDED, ("events",)),
-    "_gaps": (_GAPS, ("events",)),
+    "_read_again": (_READ_AGAIN, ("events",)),
+    "_gaps": (_GAPS, ("events", "_read_again")),
     "exchanges": (EXCHANGES, ()),
-    "quarantine": (QUARANTINE, ("exchanges",)),
+    "quarantine": (QUARANTINE, ("exchanges", "_read_again")),
     "trajectories": (TRAJECTORIES, ("steps", "_opened", "_ended", "_gaps", "_said")),
     "groups": (GROUPS, ("trajectories",)),
     "datasets": (DATASETS, ()),

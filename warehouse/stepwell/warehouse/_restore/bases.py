@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from stepwell.warehouse._tables.numbers import as_arrow
+
 Places = NDArray[np.int64]
 
 Broken = MutableMapping[int, str]
@@ -37,7 +39,7 @@ class Bases:
         if kept.all():
             return Bases(steps, self.row)  # filtering copies, even where it keeps all
         place = np.append(np.cumsum(kept) - 1, -1)  # the last one for rows without a base, which is -1
-        return Bases(steps.filter(pa.array(kept)), place[self.row[kept]])
+        return Bases(steps.filter(as_arrow(kept)), place[self.row[kept]])
 
     def _order(self) -> Places:
         places = np.arange(self.count)

@@ -36,7 +36,7 @@ def whole_prompts(bases: Bases, broken: Broken, rows: Places | None = None) -> p
     offsets = offsets_of(lengths[asked])
     whole = np.frombuffer(pa.allocate_buffer(4 * int(offsets[-1])), np.int32)
     fill(whole, asked, offsets, Stored(bases, ops.of_rows(good), lengths, suffix, response))
-    missing = None if good[asked].all() else pa.array(~good[asked])
+    missing = None if good[asked].all() else as_arrow(~good[asked])
     return pa.LargeListArray.from_arrays(as_arrow(offsets), as_arrow(whole), type=_KIND, mask=missing)
 
 

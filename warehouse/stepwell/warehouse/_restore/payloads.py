@@ -9,6 +9,7 @@ from threading import Lock
 import lance
 
 from stepwell.warehouse._restore.read import holds_data, matching
+from stepwell.warehouse._tables.table import guarded
 
 _CACHED = 64 << 20
 
@@ -33,7 +34,7 @@ class Payloads:
                 self._cache.move_to_end(id_)
         missing = sorted(set(payload_ids) - found.keys())
         if missing and holds_data(dataset := self._dataset()):
-            read = matching(dataset, "payload_id", missing, ["payload_id", "data"])
+            read = guarded(dataset.uri, matching, dataset, "payload_id", missing, ["payload_id", "data"])
             fresh = dict(zip(read["payload_id"].to_pylist(), read["data"].to_pylist(), strict=True))
             self._keep(fresh)
             found |= fresh

@@ -11,9 +11,13 @@ import pyarrow.compute as pc
 
 from stepwell.warehouse._encode.payloads import Lookup, resolved, resolved_tools
 from stepwell.warehouse._restore.bases import Bases, Broken
+from stepwell.warehouse._restore.media import may_show, media_of
 
+_MESSAGES = ("messages_ops", "messages_suffix", "response", "payload_ids")
 TEXTS_NEEDED = {
-    "messages": ("messages_ops", "messages_suffix", "response", "payload_ids"),
+    "messages": _MESSAGES,
+    "plain_messages": _MESSAGES,
+    "media": _MESSAGES,
     "tools": ("tools", "payload_ids"),
     "response": ("response", "payload_ids"),
 }
@@ -39,6 +43,7 @@ class Texts:
         self._refers = column.is_valid().to_pylist()
         ids = pc.call_function("list_flatten", [column]).unique().to_pylist()
         self._payloads: Mapping[str, bytes] = payloads(ids) if ids and payloads is not None else {}
+        self._found_all = len(self._payloads) == sum(id_ is not None for id_ in ids)
         self._response: list[_Text | None] | None = None
 
     def responses(self) -> pa.Array:
@@ -65,6 +70,15 @@ class Texts:
             texts = (text for text in said if isinstance(text, str))
             whole[row] = tuple(once[text] if text in once else once.setdefault(text, text.encode()) for text in texts)
         return whole
+
+    def media(self) -> pa.Array:
+        """What messages and response of each row show beside text (see `media_of`); null for a row without messages."""
+        there = self._bases.steps["messages_suffix"].is_valid().to_pylist()
+        stored = [text for name in ("messages_suffix", "response") for text in self._bases.steps[name].chunks]
+        if self._found_all and not may_show(stored, self._payloads.values()):
+            return pa.array([[] if has else None for has in there], pa.list_(pa.string()))
+        found = zip(media_of(self.conversations()), there, strict=True)
+        return pa.array([media if has else None for media, has in found], pa.list_(pa.string()))
 
     def _conversations(self) -> Iterator[tuple[int, list[_Text] | _Lost | None, list[_Text]]]:
         """Each row, bases first: the messages of its prompt, None where it has none, and its response if there is one."""

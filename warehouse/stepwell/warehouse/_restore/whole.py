@@ -14,6 +14,7 @@ from stepwell.errors import StoreError
 from stepwell.warehouse._encode.payloads import Lookup
 from stepwell.warehouse._restore.bases import BASES_NEEDED, Bases, Broken, Places, pieces
 from stepwell.warehouse._restore.ids import IDS_NEEDED, whole_prompts
+from stepwell.warehouse._restore.media import without_data
 from stepwell.warehouse._restore.texts import TEXTS_NEEDED, Texts
 from stepwell.warehouse._tables.numbers import as_arrow
 
@@ -25,6 +26,10 @@ ENCODED = (
 
 WHOLE = ("prompt_ids", "messages", "tools")
 """What they are restored to: int32 list; JSON text; JSON text. Null where the step has none."""
+
+BESIDE = ("plain_messages", "media")
+"""What else can be restored, for who asks for it by name: `messages` without the data of images, audio and files, which `response` is
+without then, too; the hashes of those, of messages and response, in their order (list of string, see `media_of`). Null without messages."""
 
 _Rows = TypeVar("_Rows", pa.Table, pa.Array)
 
@@ -93,7 +98,7 @@ def restore_rows(
         raise StoreError(reasons[lost[0]])
     if broken is not None:
         broken.update((steps["step_id"][row].as_py(), reasons[row]) for row in lost)
-    return whole.filter(pa.array(~np.isin(rows, lost))) if lost else whole
+    return whole.filter(as_arrow(~np.isin(rows, lost))) if lost else whole
 
 
 def _restored(
@@ -104,11 +109,11 @@ def _restored(
     whole = _taken(kept, rows)
     if "prompt_ids" in columns:
         whole = whole.append_column("prompt_ids", whole_prompts(bases, reasons, rows))
-    names = {"response", "messages", "tools"}.intersection({*columns, *kept.column_names})
+    names = {"response", "messages", "tools", *BESIDE}.intersection({*columns, *kept.column_names})
     found = _texts(bases, rows, names, payloads, reasons) if names else {}
     if "response" in kept.column_names:
         whole = whole.set_column(kept.column_names.index("response"), "response", found["response"])
-    for name in ("messages", "tools"):
+    for name in ("messages", "tools", *BESIDE):
         whole = whole.append_column(name, found[name]) if name in columns else whole
     return whole
 
@@ -119,8 +124,10 @@ def _texts(
     """These columns of the rows. Nothing is looked up for what they do not refer to."""
     used = np.ones(bases.count, np.bool_) if rows is None else bases.chain(rows)
     broken: Broken = {}
-    texts = Texts(bases.only(used, needed(names)), payloads, broken)
+    bare = payloads is not None and "messages" not in names and not {*BESIDE}.isdisjoint(names)
+    texts = Texts(bases.only(used, needed(names)), without_data(payloads) if payloads and bare else payloads, broken)
     made = {"response": texts.responses, "messages": texts.messages, "tools": texts.tools}
+    made |= {"plain_messages": texts.messages, "media": texts.media}
     place = None if rows is None else (np.cumsum(used) - 1)[rows]
     found = {name: _taken(make(), place) for name, make in made.items() if name in names}
     there = np.flatnonzero(used)
@@ -173,7 +180,7 @@ def weights(steps: pa.Table, columns: Collection[str]) -> Places:
     weights = np.full(steps.num_rows, 1, np.int64)
     if "prompt_ids" in columns:
         weights += 4 * steps["prompt_length"].fill_null(0).to_numpy().astype(np.int64)
-    if "messages" in columns and steps.num_rows:
+    if not {"messages", "plain_messages"}.isdisjoint(columns) and steps.num_rows:
         own, answer = (
             pc.call_function("binary_length", [steps[name]]).fill_null(0).to_numpy()
             for name in ("messages_suffix", "response")

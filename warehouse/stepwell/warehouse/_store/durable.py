@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,11 +38,15 @@ class Durable:
         """
         if self._root is None:
             return
-        there = [path for table in self._root.glob("*.lance") for name in _PLACES for path in table.glob(name)]
+        there = [path for table in self._root.glob("*.lance") for name in _PLACES for path in _places(table, name)]
         self._folders = {path: self._folders.get(path) or _Folder(path) for path in there if path.is_dir()}
         for folder in self._folders.values():
             with suppress(FileNotFoundError):  # an index that was cleaned up just now
                 folder.settle()
+
+
+def _places(table: Path, name: str) -> Iterable[Path]:
+    return table.glob(name) if "*" in name else (table / name,)  # to look for what has a name takes ten times as long
 
 
 class _Folder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -38,8 +39,10 @@ def row_views(column: pa.ChunkedArray) -> list[Array | None]:
     for chunk in column.chunks:
         if not len(chunk):
             continue
-        values = chunk.values.to_numpy(zero_copy_only=True)
-        offsets = chunk.offsets.to_numpy()
-        valid = chunk.is_valid().to_pylist()
-        views.extend(values[offsets[i] : offsets[i + 1]] if valid[i] else None for i in range(len(chunk)))
+        values, ends = chunk.values.to_numpy(zero_copy_only=True), chunk.offsets.to_numpy().tolist()
+        rows: list[Array | None] = [values[start:end] for start, end in pairwise(ends)]
+        if chunk.null_count:
+            valid = chunk.is_valid().to_pylist()
+            rows = [row if there else None for row, there in zip(rows, valid, strict=True)]
+        views += rows
     return views

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 import lance
 import orjson
 import pyarrow as pa
 from lance.commit import CommitConflictError
 
-from stepwell.errors import CommitConflict, StoreError
+from stepwell.errors import CommitConflict, StepwellError, StoreError
 from stepwell.warehouse._tables.renewed import Renewed, current
 from stepwell.warehouse._tables.schema import SCHEMA_VERSION, STORAGE_VERSION, TableSpec
 
@@ -24,8 +24,27 @@ _INDEX_BYTES, _METADATA_BYTES = 128 << 20, 64 << 20
 Options = Mapping[str, str]
 Session = Any
 """`lance.Session`, which Lance's stubs do not export."""
+_GONE = re.compile(r"not found:.*\.lance", re.IGNORECASE | re.DOTALL)
+"""How Lance says that a file is not there; the database and Arrow pass it on."""
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class FileGone(StoreError):
+    """A file of the version that was being read is not there any more. The newest version has what is still to be read."""
+
+    @classmethod
+    def by(cls, error: Exception) -> Self:
+        """Of the error that says so."""
+        return cls(
+            "a file that was being read is gone, as when `stepwell forget` or `maintain --keep 0` ran meanwhile: ask again. "
+            f"If it stays so, `stepwell verify` says what is missing ({first_line(error)})"
+        )
+
+
+def says_gone(error: Exception) -> bool:
+    """Whether this, of Lance or of whoever read through it, says that a file is not there."""
+    return _GONE.search(str(error)) is not None
 
 
 def new_session() -> Session:
@@ -61,9 +80,13 @@ def guarded(uri: str, call: Callable[P, T], *values: P.args, **named: P.kwargs) 
     """Lance raises OSError for the store and for conflicts alike, RuntimeError for some; sort them out in one place."""
     try:
         return call(*values, **named)
+    except StepwellError:
+        raise
     except (OSError, RuntimeError, ValueError) as error:
         if isinstance(error, CommitConflictError):
             raise CommitConflict(f"another process committed to {uri} first") from error
+        if says_gone(error):
+            raise FileGone.by(error) from error
         raise StoreError(f"the store failed on {uri}: {first_line(error)}") from error
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -18,52 +17,21 @@ import lance
 from stepwell.errors import StoreError
 from stepwell.warehouse._store.objects import objects_at
 from stepwell.warehouse._tables.ledger import LedgerTable
-from stepwell.warehouse._tables.schema import EXCHANGES, PAYLOADS, STEPS
+from stepwell.warehouse._tables.schema import DATASET_ROWS, DATASETS, EXCHANGES, PAYLOADS, STEPS, TableSpec
 from stepwell.warehouse._tables.table import guarded
 from stepwell.warehouse._upkeep import beside
 from stepwell.warehouse._upkeep.compact import MANY, compact, wanted
+from stepwell.warehouse._upkeep.done import Maintenance, Tended
 from stepwell.warehouse._upkeep.indices import lacking, make
 from stepwell.warehouse._upkeep.raw import expire
-from stepwell.warehouse._upkeep.sweep import Swept, sweep
+from stepwell.warehouse._upkeep.sweep import sweep
+from stepwell.warehouse._upkeep.unregistered import sweep_rows
 
 _log = logging.getLogger(__name__)
 
 KEPT = timedelta(hours=1)
 
 _ATTEMPTS = 3
-
-
-@dataclass(slots=True)
-class Tended:
-    """What was done to a table, or would be."""
-
-    fragments: int = 0
-    """Merged into others."""
-    indices: list[str] = field(default_factory=list)
-    """Columns whose index was made or extended."""
-    versions: int = 0
-    """Removed."""
-    removed: int = 0
-    """Bytes that went with the versions."""
-    before: int | None = None
-    after: int | None = None
-    """Bytes of all its files; None where nobody asked."""
-    error: str | None = None
-    """Why something was left undone."""
-
-
-@dataclass(slots=True)
-class Maintenance:
-    """What one round did, or would do."""
-
-    tables: dict[str, Tended]
-    payloads: Swept = field(default_factory=Swept)
-    raw: int = 0
-    """Raw calls that were old enough to go."""
-    litter: list[str] = field(default_factory=list)
-    """Keys of the objects that an interrupted process had left."""
-    errors: list[str] = field(default_factory=list)
-    """Why something beside the tables was left undone."""
 
 
 class Maintainer:
@@ -111,15 +79,23 @@ class Maintainer:
         return Maintenance({name: Tended() for name in self._tables})
 
     def sweep(self, said: Maintenance, *, dry_run: bool = False) -> None:
-        """Payloads that nothing refers to, and raw calls that were kept long enough."""
+        """Payloads that nothing refers to, rows of datasets that are not registered, and raw calls that were kept long enough."""
         self._expire(said, dry_run=dry_run)
-        if {PAYLOADS.name, STEPS.name} <= self._tables.keys() and not self._stop():
+        if two := self._both(PAYLOADS, STEPS):
             try:
-                said.payloads = sweep(
-                    self._tables[PAYLOADS.name], self._tables[STEPS.name], self._now(), dry_run=dry_run
-                )
+                said.payloads = sweep(*two, self._now(), dry_run=dry_run)
             except StoreError as error:
                 _note(said.errors, "sweeping the payloads", error)
+        if two := self._both(DATASET_ROWS, DATASETS):
+            try:
+                said.datasets = sweep_rows(*two, self._now(), dry_run=dry_run)
+            except StoreError as error:
+                _note(said.errors, "sweeping the rows of datasets", error)
+
+    def _both(self, one: TableSpec, other: TableSpec) -> tuple[LedgerTable, LedgerTable] | None:
+        """These two tables, where there are both and there is still time."""
+        there = {one.name, other.name} <= self._tables.keys() and not self._stop()
+        return (self._tables[one.name], self._tables[other.name]) if there else None
 
     def _expire(self, said: Maintenance, *, dry_run: bool) -> None:
         if self._keep_raw is not None and EXCHANGES.name in self._tables and not self._stop():

@@ -31,8 +31,8 @@ _MANY = 20_000
 
 _ALL = "ledger IS NULL"
 
-_ATTEMPTS = ("attempt.superseded", "attempt.used")
-"""Events about a step that change what its trajectory says."""
+_COUNTED = ("attempt.superseded", "attempt.used", "trainable", "undo")
+"""Events about a step that may change what its trajectory says: how many of its steps may be trained on."""
 
 _OF_TRAJECTORIES = (
     f"SELECT {', '.join(read_back(TRAJECTORIES))}, e.marks AS awaits FROM trajectories "
@@ -141,7 +141,7 @@ class Summaries:
         for event in newer(EVENTS.name, "kind", "target_kind", "target_id").to_pylist():
             if event["target_kind"] == "trajectory":
                 found.add(event["target_id"])
-            elif event["kind"] in _ATTEMPTS:
+            elif event["kind"] in _COUNTED:
                 steps.add(event["target_id"])
         theirs = matching(self._tables[STEPS.name].dataset, "step_id", sorted(steps), ["trajectory_id"])
         waiting = self._trajectories.dataset.to_table(columns=["trajectory_id", "awaits"], filter="awaits IS NOT NULL")

@@ -36,6 +36,7 @@ class Sound:
         self.fragments: list[lance.LanceFragment] = list(self.dataset.get_fragments())
         self.complete = True
         """Whether that is all of them."""
+        self._lost = set[str]()
 
     def batches(self, columns: list[str] | None, filter: str | None = None) -> Iterator[pa.RecordBatch]:
         """Rows of the readable fragments. One that turns out to be damaged is told, and is left out from then on."""
@@ -49,9 +50,22 @@ class Sound:
         """Leave this one out."""
         self.fragments.remove(fragment)
         self.complete = False
-        names = ", ".join(f"data/{file.path}" for file in fragment.data_files())
+        self._lost |= _paths(fragment)
+        names = ", ".join(sorted(_paths(fragment)))
         what = f"the file {names} with {fragment.physical_rows} rows cannot be read: {why}"
         self._report.bad(self.table.uri, what, _RESTORE)
+
+    def outdated(self) -> bool:
+        """Whether what could not be read belongs to the newest version no more: it went while it was looked at, and is no damage.
+
+        Raises:
+            StoreError: the store failed.
+        """
+        if not self._lost:
+            return False
+        self.table.refresh()
+        used = set[str]().union(*(_paths(fragment) for fragment in self.table.dataset.get_fragments()))
+        return not self._lost <= used
 
 
 def check_files(sound: Sound, flushes: Iterable[Flush], report: Report, now: float) -> None:
@@ -146,6 +160,10 @@ def tables_of(opened: Iterable[tuple[str, Any]], report: Report) -> Iterator[Sou
             yield Sound(make(), report)
         except StoreError as error:
             report.bad(name, str(error), "the other tables are checked all the same; copy this one back from a backup")
+
+
+def _paths(fragment: lance.LanceFragment) -> set[str]:
+    return {f"data/{file.path}" for file in fragment.data_files()}
 
 
 def _announced(flushes: Iterable[Flush], name: str) -> set[str]:
