@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepwell.errors import InvalidRecord
-from stepwell.reader._arrays import offsets_of, ranges, vector
+from stepwell.reader._arrays import offsets_of, places, ranges, stretches, vector
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 7))))
@@ -14,6 +14,22 @@ def test_ranges_are_the_integers_of_each_range(pairs: list[tuple[int, int]]) -> 
     starts, lengths = np.array(pairs, np.int64).reshape(-1, 2).T
     assert ranges(starts, lengths).tolist() == [i for s, n in pairs for i in range(s, s + n)]
     assert offsets_of(lengths).tolist() == [sum(n for _, n in pairs[:k]) for k in range(len(pairs) + 1)]
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 7))), st.sampled_from([np.int32, np.float32, np.bool_]))
+def test_stretches_are_the_values_of_each_range(pairs: list[tuple[int, int]], kind: type[np.generic]) -> None:
+    starts, lengths = np.array(pairs, np.int64).reshape(-1, 2).T
+    values = (np.arange(60) % 7 // 3).astype(kind)
+    found = stretches(values, starts, lengths)
+    assert found.dtype == kind and found.tolist() == values[ranges(starts, lengths)].tolist()
+    assert ranges(starts, lengths, np.int32).dtype == np.int32
+
+
+def test_stretches_that_follow_each_other_are_one() -> None:
+    starts, lengths = np.array([3, 5, 5, 9, 1]), np.array([2, 0, 4, 1, 2])
+    assert stretches(np.arange(10), starts, lengths).tolist() == [3, 4, 5, 6, 7, 8, 9, 1, 2]
+    assert stretches(np.arange(10), starts[:0], lengths[:0]).tolist() == []
+    assert places(np.array([True, False, True])).tolist() == [0, 2]
 
 
 def test_vector_does_not_copy_what_fits() -> None:

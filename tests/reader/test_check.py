@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from stepwell.errors import InvalidRecord
@@ -126,6 +126,7 @@ def test_logprobs_and_steps_are_the_recorded_ones(batch: TreeBatch, branched: Se
         assert caught.value.field == blamed
 
 
+@settings(deadline=None)
 @given(data=st.data())
 def test_no_other_subtree_end_passes(
     branching_steps: Any, to_sequences: Callable[..., Sequences], data: st.DataObject
@@ -140,6 +141,7 @@ def test_no_other_subtree_end_passes(
         altered(batch, subtree_end=mixed.astype(np.int32)).check()
 
 
+@settings(deadline=None)
 @given(data=st.data())
 def test_no_other_parent_passes(
     branching_steps: Any, to_sequences: Callable[..., Sequences], data: st.DataObject

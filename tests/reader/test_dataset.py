@@ -28,13 +28,17 @@ class _Datasets:
 
 
 class _Warehouse:
-    """The one thing of a warehouse that the reader uses."""
+    """What the reader uses of a warehouse; its steps have no messages."""
 
     def __init__(self, rows: tuple[dict[str, Any], ...], peers: tuple[tuple[str, str, float], ...]) -> None:
         names = ("group_id", "trajectory_id", "trajectory_reward")
         kinds = (pa.string(), pa.string(), pa.float64())
         columns = [pa.array([peer[i] for peer in peers], kind) for i, kind in enumerate(kinds)]
         self.datasets = _Datasets(_table(rows), pa.table(columns, names=list(names)))
+
+    def restored(self, rows: pa.Table, columns: list[str]) -> pa.RecordBatchReader:
+        assert columns == ["media"]
+        return pa.table({"media": pa.nulls(rows.num_rows, pa.list_(pa.string()))}).to_reader()
 
 
 def _table(rows: tuple[dict[str, Any], ...]) -> pa.Table:
@@ -115,6 +119,22 @@ def test_the_baseline_is_of_the_whole_group_whatever_was_selected() -> None:
     (alone,) = _read(*selected)
     assert alone.batch.advantage is not None
     assert not alone.batch.advantage.any()
+
+
+def test_the_baseline_is_of_the_whole_group_whatever_may_be_trained_on() -> None:
+    """Nothing of the second trajectory may be trained on. It was sampled and rewarded, and stays in the mean."""
+    rows = (_row("a", "t1", "g", 1.0), _row("bb", "t2", "g", 0.0, trainable=False))
+    (group,) = _read(*rows)
+    assert group.step_ids == ("a",)
+    assert group.batch.advantage is not None
+    np.testing.assert_allclose(group.batch.advantage, 0.7071, atol=1e-4)
+
+
+def test_a_side_call_does_not_hide_the_reward_of_its_trajectory() -> None:
+    side = _row("a", "t1", "g", None, trainable=False)
+    (group,) = _read(side, _row("bb", "t1", "g", 1.0), _row("ccc", "t2", "g", 0.0))
+    assert group.batch.advantage is not None
+    np.testing.assert_allclose(np.unique(group.batch.advantage.round(4)), [-0.7071, 0.7071], atol=1e-4)
 
 
 def test_untrainable_and_derived_steps_give_no_loss_terms_unless_asked_for() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepwell.errors import InvalidRecord
@@ -24,6 +24,7 @@ def walk(batch: TreeBatch, tokens: list[int]) -> list[int]:
     return path[1:]
 
 
+@settings(deadline=None)
 @given(data=st.data(), masked=st.booleans(), logprobs=st.booleans())
 def test_every_step_is_in_the_tree_and_every_trained_token_in_the_loss(
     branching_steps: Any,
@@ -65,6 +66,7 @@ def test_every_step_is_in_the_tree_and_every_trained_token_in_the_loss(
     assert batch.weight.sum() == pytest.approx(1 if batch.occurrences else 0, rel=1e-5)
 
 
+@settings(deadline=None)
 @given(data=st.data())
 def test_the_order_of_the_input_does_not_change_the_tree(
     branching_steps: Any, to_sequences: Callable[..., Sequences], data: st.DataObject
@@ -76,6 +78,7 @@ def test_the_order_of_the_input_does_not_change_the_tree(
         assert getattr(one, name).tolist() == getattr(other, name).tolist()
 
 
+@settings(deadline=None)
 @given(data=st.data())
 def test_packs_of_one_order_add_up_to_the_whole(
     branching_steps: Any, to_sequences: Callable[..., Sequences], data: st.DataObject
@@ -213,6 +216,7 @@ def merged(batch: TreeBatch, theta: Any, loss: Loss) -> tuple[float, Any]:
 
 
 @pytest.mark.parametrize("loss", [reinforce, ppo_clip])
+@settings(deadline=None)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 def test_merged_and_unmerged_loss_and_gradient_are_equal(
     branching_steps: Any, to_sequences: Callable[..., Sequences], loss: Loss, data: st.DataObject, seed: int

@@ -26,13 +26,13 @@ def masked() -> LossTerms:
 
 def test_terms_follow_the_rows_and_the_mask(terms: LossTerms, masked: LossTerms) -> None:
     assert terms.offsets.tolist() == [0, 1, 3]
-    assert terms.response.tolist() == [5, 0, 1]
+    assert terms.of_responses(np.arange(6)).tolist() == [5, 0, 1]
     assert terms.depth.tolist() == [5, 2, 3]
-    assert terms.sequences.tokens[terms.sampled].tolist() == [6, 3, 4]
+    assert terms.sampled.tolist() == [6, 3, 4]
     assert masked.offsets.tolist() == [0, 1, 3]
-    assert masked.response.tolist() == [3, 1, 2]
+    assert masked.of_responses(np.arange(5)).tolist() == [3, 1, 2]
     assert masked.depth.tolist() == [2, 2, 3]
-    assert masked.sequences.tokens[masked.sampled].tolist() == [6, 4, 5]
+    assert masked.sampled.tolist() == [6, 4, 5]
 
 
 def test_values_per_step_and_per_response_token(terms: LossTerms, masked: LossTerms) -> None:

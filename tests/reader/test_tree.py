@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepwell.errors import InvalidRecord
@@ -16,6 +16,7 @@ def expand(start: Any, length: Any) -> list[int]:
     return [i for s, n in zip(start.tolist(), length.tolist(), strict=True) for i in range(s, s + n)]
 
 
+@settings(deadline=None)
 @given(data=st.data())
 def test_packed_positions_are_the_nodes_of_a_trie(
     branching_steps: Any, to_sequences: Callable[..., Sequences], new_trie: Any, data: st.DataObject
@@ -37,6 +38,7 @@ def test_packed_positions_are_the_nodes_of_a_trie(
     assert len(set(node_at.values())) == tree.total == len(trie.parents)
 
 
+@settings(deadline=None)
 @given(data=st.data())
 def test_chains_are_longest_runs_and_segments_cover_the_batch(
     branching_steps: Any, to_sequences: Callable[..., Sequences], data: st.DataObject

@@ -1,4 +1,4 @@
-"""Advantages of trajectories from their rewards, and their spreading over steps.
+"""GRPO of bare arrays, for those who have no warehouse. `_credit` has the other estimators, and what they need to know.
 
 Baselines are over *trajectories*: a trajectory counts once in its group however many steps it has. Computing them
 over steps, or over the rows a trainer is handed, weights long trajectories more and is another estimator.
@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from stepwell.errors import InvalidRecord
-from stepwell.reader._arrays import F32, F64, I64, Bools, vector
-
-REWARD_LIMIT = 1e30
-"""Largest magnitude of a reward: differences of larger ones would not fit float32."""
+from stepwell.reader._arrays import F32, vector
+from stepwell.reader._credit import REWARD_LIMIT
+from stepwell.reader._credit.groups import centred, numbered, standardised
 
 
 def grpo(rewards: Any, groups: Any, std: bool = True, *, eps: float = 1e-6) -> F32:
@@ -47,8 +46,8 @@ def grpo(rewards: Any, groups: Any, std: bool = True, *, eps: float = 1e-6) -> F
     numbers = vector("groups", groups, np.int64, len(values))
     present = ~np.isnan(values)
     advantage = np.full(len(values), np.nan, np.float32)
-    _, members = np.unique(numbers[present], return_inverse=True)
-    advantage[present] = _within_groups(values[present], members, eps if std else None)
+    rewarded, members = values[present], numbered(numbers[present])
+    advantage[present] = standardised(rewarded, members, eps) if std else centred(rewarded, members)
     return advantage
 
 
@@ -66,23 +65,3 @@ def spread_to_steps(values: Any, trajectories: Any) -> F32:
         raise InvalidRecord("trajectories", f"row {row} points at trajectory {index[row]} of {len(values)}")
     spread: F32 = values[index]
     return spread
-
-
-def _within_groups(values: F64, members: I64, eps: float | None) -> F64:
-    """Centred (and with `eps` scaled) values; `members` numbers each value's group from 0."""
-    counts = np.bincount(members)
-    centred = values - (np.bincount(members, values) / counts)[members]
-    centred[_constant(values, members)[members]] = 0.0
-    if eps is None:
-        return centred
-    # Centred first: a variance from raw sums cancels catastrophically when rewards are large and close.
-    variance = np.bincount(members, centred**2) / np.maximum(counts - 1, 1)
-    return centred / (np.sqrt(variance) + eps)[members]
-
-
-def _constant(values: F64, members: I64) -> Bools:
-    """[groups] Whether all values of a group are the same number (true of a group of one)."""
-    first = np.unique(members, return_index=True)[1]
-    differs = values != values[first][members]
-    constant: Bools = np.bincount(members, differs) == 0
-    return constant

@@ -1,4 +1,4 @@
-"""Array types and the three index helpers every module of the reader is written with."""
+"""Array types and the index helpers every module of the reader is written with."""
 
 from __future__ import annotations
 
@@ -26,11 +26,28 @@ def offsets_of(lengths: Array) -> I64:
     return offsets
 
 
-def ranges(starts: Array, lengths: Array) -> I64:
-    """The integers of `[starts[i], starts[i] + lengths[i])`, range after range, as one i64 array."""
-    ends = np.cumsum(lengths, dtype=np.int64)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total, dtype=np.int64) + np.repeat(starts - (ends - lengths), lengths)
+def places(holds: Bools) -> I64:
+    """Where it holds. `np.flatnonzero` without its detour; here, as with the methods of arrays, there are many calls and few entries."""
+    return holds.nonzero()[0]
+
+
+def ranges(starts: Array, lengths: Array, dtype: type[np.signedinteger[Any]] = np.int64) -> Array:
+    """The integers of `[starts[i], starts[i] + lengths[i])`, range after range, as one array of `dtype`, which all of them must fit."""
+    ends = lengths.cumsum(dtype=np.int64)
+    found = np.arange(int(ends[-1]) if len(ends) else 0, dtype=dtype)
+    found += (starts - (ends - lengths)).astype(dtype).repeat(lengths)
+    return found
+
+
+def stretches(values: Array, starts: I64, lengths: I64) -> Array:
+    """`values[starts[i] : starts[i] + lengths[i]]`, one behind the other: what `values[ranges(starts, lengths)]` gives, copied in pieces.
+
+    Those that follow each other in `values`, too, are one piece.
+    """
+    stops = starts + lengths
+    apart = places(starts[1:] != stops[:-1])
+    begins, ends = starts[:1].tolist() + starts[apart + 1].tolist(), stops[apart].tolist() + stops[-1:].tolist()
+    return np.concatenate([values[start:stop] for start, stop in zip(begins, ends, strict=True)] or [values[:0]])
 
 
 def vector(field: str, values: Any, dtype: type[np.generic], length: int | None = None) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 
 from stepwell.errors import InvalidRecord
 from stepwell.reader import _columns
-from stepwell.reader._arrays import F32, I64, Array, Bools, offsets_of, ranges, vector
+from stepwell.reader._arrays import F32, I32, I64, Array, Bools, offsets_of, ranges, stretches, vector
 from stepwell.reader._sequences import Sequences
 
 
@@ -23,41 +23,48 @@ class LossTerms:
     """[S] Rows of the sequences."""
     trained: Bools | None
     """[response tokens of the rows] Which of them are trained; None when all are."""
-    response: I64
-    """[R] Position of each trained token in the response layout."""
 
     @classmethod
     def of(cls, sequences: Sequences, rows: I64) -> LossTerms:
-        starts = sequences.response_offsets[rows]
-        response = ranges(starts, sequences.response_offsets[rows + 1] - starts)
         if sequences.loss_mask is None:
-            return cls(sequences, rows, None, response)
-        trained = sequences.loss_mask[response]
-        return cls(sequences, rows, trained, response[trained])
+            return cls(sequences, rows, None)
+        starts = sequences.response_offsets[rows]
+        return cls(
+            sequences, rows, stretches(sequences.loss_mask, starts, sequences.response_offsets[rows + 1] - starts)
+        )
+
+    @property
+    def depth(self) -> I32:
+        """[R] Position of each trained token in its own sequence."""
+        prompts, lengths = self.sequences.prompt_lengths[self.rows], self.sequences.lengths[self.rows]
+        depth = ranges(prompts, lengths - prompts, np.int32)
+        return depth if self.trained is None else depth[self.trained]
+
+    @property
+    def sampled(self) -> I32:
+        """[R] The token that each was sampled as."""
+        offsets, prompts = self.sequences.offsets, self.sequences.prompt_lengths[self.rows]
+        begin = offsets[self.rows] + prompts
+        tokens = stretches(self.sequences.tokens, begin, offsets[self.rows + 1] - begin)
+        return tokens if self.trained is None else tokens[self.trained]
+
+    def of_responses(self, values: Array) -> Array:
+        """[R] What stands at the trained tokens in `values`, an array in response layout."""
+        starts = self.sequences.response_offsets[self.rows]
+        found = stretches(values, starts, self.sequences.response_offsets[self.rows + 1] - starts)
+        return found if self.trained is None else found[self.trained]
 
     @cached_property
     def offsets(self) -> I64:
         """[S+1] Row s has the terms `[offsets[s], offsets[s+1])`."""
         return offsets_of(self.sequences.trained_lengths[self.rows])
 
-    @cached_property
-    def depth(self) -> I64:
-        """[R] Position of each trained token in its own sequence."""
-        counts = np.diff(self.offsets)
-        shift = self.sequences.prompt_lengths[self.rows] - self.sequences.response_offsets[self.rows]
-        return self.response + np.repeat(shift, counts)
-
-    @property
-    def sampled(self) -> I64:
-        """[R] Position of each trained token in the token layout."""
-        return self.depth + np.repeat(self.sequences.offsets[self.rows], np.diff(self.offsets))
-
     def weights(self, weight: Any) -> F32:
         """[R] `"token-mean"`, or values as in `values`."""
         if isinstance(weight, str):
             if weight != "token-mean":
                 raise InvalidRecord("weight", f"{weight!r} is unknown; use 'token-mean' or an array")
-            return np.full(len(self.response), 1.0 / max(1, self.sequences.trained_total), np.float32)
+            return np.full(int(self.offsets[-1]), 1.0 / max(1, self.sequences.trained_total), np.float32)
         return self.values("weight", weight)
 
     def values(self, field: str, values: Any) -> F32:
@@ -70,17 +77,23 @@ class LossTerms:
         if np.shape(values) != (len(self.sequences),):
             wanted = f"give {len(self.sequences)} values, one per step, or an Arrow list column for one per response id"
             raise InvalidRecord(field, f"has shape {np.shape(values)}; {wanted}")
-        per_step = vector(field, values, np.float32)
-        return self._finite(field, np.repeat(per_step[self.rows], np.diff(self.offsets)))
+        per_step = vector(field, values, np.float32)[self.rows]
+        counts = self.offsets[1:] - self.offsets[:-1]
+        wrong = ~np.isfinite(per_step) & (counts > 0)
+        if wrong.any():
+            place = int(wrong.argmax())
+            raise self._not_finite(field, place, per_step[place])
+        return per_step.repeat(counts)
 
     def token_values(self, field: str, values: Any) -> F32:
         """[R] from a flat array in response layout or an Arrow list column [N] with a value per response id."""
-        return self._finite(field, self.sequences.per_response_token(field, values)[self.response])
-
-    def _finite(self, field: str, values: Array) -> F32:
-        finite = np.isfinite(values)
+        found = self.of_responses(self.sequences.per_response_token(field, values))
+        finite = np.isfinite(found)
         if not finite.all():
             at = int((~finite).argmax())
-            step = self.sequences.name(int(self.rows[_columns.row_of(self.offsets, at)]))
-            raise InvalidRecord(field, f"{step} has the value {values[at]}; leave it out with Sequences.select")
-        return values
+            raise self._not_finite(field, _columns.row_of(self.offsets, at), found[at])
+        return found
+
+    def _not_finite(self, field: str, place: int, value: Any) -> InvalidRecord:
+        step = self.sequences.name(int(self.rows[place]))
+        return InvalidRecord(field, f"{step} has the value {value}; leave it out with Sequences.select")

@@ -1,21 +1,21 @@
 """The shape of the merged forest, from one pass over the sorted rows.
 
 Laying each row's unshared tokens one after the other puts the trie's nodes in depth-first pre-order: a subtree is
-a contiguous range of packed positions, and `visible(q, k)` is `k <= q < subtree_end[k]`. The pass below walks the
-rows with a stack that holds the current root-to-leaf path as *segments*, each a run of adjacent packed positions.
-A row pops what it does not share, and pushes what is new. It handles lengths only and never looks at a token.
+a contiguous range of packed positions, and `visible(q, k)` is `k <= q < subtree_end[k]`. `_walk` finds where subtrees
+end and branches hang from lengths alone; no token is looked at.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from stepwell.errors import InvalidRecord
-from stepwell.reader._arrays import I64, INT32_MAX, offsets_of
+from stepwell.reader._arrays import I64, INT32_MAX, offsets_of, places
 from stepwell.reader._prefix import PrefixOrder
 from stepwell.reader._sequences import Sequences
+from stepwell.reader._walk import NONE, Walk, turns_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,12 @@ class PrefixTree:
     @property
     def chain_lengths(self) -> I64:
         """[C]"""
-        return np.diff(self.chain_start, append=self.total)
+        return _up_to_next(self.chain_start, self.total)
+
+    @property
+    def segment_lengths(self) -> I64:
+        """[segments]"""
+        return _up_to_next(self.segment_start, self.total)
 
     def path(self, position: int) -> list[tuple[int, int]]:
         """Packed ranges `(start, stop)` from the root to `position` inclusive: one causal range, and the ancestor
@@ -69,47 +74,54 @@ class PrefixTree:
 
 
 def build_tree(sequences: Sequences, prefixes: PrefixOrder) -> PrefixTree:
-    """The forest of the rows in `prefixes`. O(S + spans) steps of Python.
+    """The forest of the rows in `prefixes`. A step of Python for each turn, and for each response that lies in several runs.
 
     Raises:
         InvalidRecord: A row twice, a shared length that exceeds a row, or more than 2^31 - 1 tokens or terms.
     """
     _check_rows(sequences, prefixes)
     rows, shared = prefixes.order, prefixes.shared
-    lengths = sequences.lengths[rows]
+    lengths, prompts = sequences.lengths[rows], sequences.prompt_lengths[rows]
     own = offsets_of(lengths - shared)
     total = int(own[-1])
-    walk = _Walk()
-    columns = (shared, lengths, sequences.prompt_lengths[rows], own[:-1])
-    for values in zip(*(column.tolist() for column in columns), strict=True):
-        walk.row(*values)
+    turns = places(turns_of(lengths, shared))
+    walk = Walk()
+    walk.over(turns, shared, lengths, prompts, own)
     walk.leave(0, total)
+    shift = np.array(walk.shift, np.int64).repeat(_up_to_next(turns, len(rows)))
     segments = np.array(walk.segments, np.int64).reshape(-1, 2)
-    segments = segments[np.argsort(segments[:, 0])]
+    segments = segments[segments[:, 0].argsort()]
+    chains = np.array(walk.chains, np.int64).reshape(-1, 3)
+    span_offsets, span_start, span_length = walk.responses(lengths, prompts, shift)
     return PrefixTree(
         rows=rows,
         lengths=lengths,
         shared=shared,
         own_start=own[:-1],
-        last=np.array(walk.last, np.int64),
-        span_offsets=offsets_of(np.array(walk.span_counts, np.int64)),
-        span_start=np.array(walk.span_start, np.int64),
-        span_length=np.array(walk.span_length, np.int64),
+        last=shift + lengths - 1,
+        span_offsets=span_offsets,
+        span_start=span_start,
+        span_length=span_length,
         segment_start=segments[:, 0],
         segment_end=segments[:, 1],
-        chain_start=np.array(walk.chain_start, np.int64),
-        chain_depth=np.array(walk.chain_depth, np.int64),
-        chain_parent=np.array(walk.chain_parent, np.int64),
+        chain_start=chains[:, 0],
+        chain_depth=chains[:, 1],
+        chain_parent=chains[:, 2],
         total=total,
     )
 
 
+def _up_to_next(starts: I64, end: int) -> I64:
+    return np.concatenate([starts[1:], [end]])[: len(starts)] - starts
+
+
 def _check_rows(sequences: Sequences, prefixes: PrefixOrder) -> None:
     rows, shared = prefixes.order, prefixes.shared
-    if len(rows) and not (rows.min() >= 0 and rows.max() < len(sequences) and np.bincount(rows).max() == 1):
+    if len(rows) and not (rows.min() >= 0 and rows.max() < len(sequences) and _different(rows)):
         raise InvalidRecord("order", f"must hold rows in [0, {len(sequences)}), each at most once")
     lengths = sequences.lengths[rows]
-    if ((shared < 0) | (shared > lengths) | (shared > np.append(0, lengths)[: len(rows)])).any():
+    before = np.concatenate([NONE, lengths])[:-1]
+    if ((shared < 0) | (shared > lengths) | (shared > before)).any():
         raise InvalidRecord("shared", "a row cannot share more tokens than it or its predecessor has")
     sizes = (("merged tokens", (lengths - shared).sum()), ("loss terms", sequences.trained_lengths[rows].sum()))
     for what, size in sizes:
@@ -117,64 +129,6 @@ def _check_rows(sequences: Sequences, prefixes: PrefixOrder) -> None:
             raise InvalidRecord("tokens", f"{size} {what} do not fit one batch (int32 positions); split it")
 
 
-@dataclass
-class _Walk:
-    """The path to the current row as a stack of `[depth, depth_end, packed_start]`, and what was found on the way."""
-
-    path: list[list[int]] = field(default_factory=list)
-    segments: list[tuple[int, int]] = field(default_factory=list)
-    last: list[int] = field(default_factory=list)
-    span_counts: list[int] = field(default_factory=list)
-    span_start: list[int] = field(default_factory=list)
-    span_length: list[int] = field(default_factory=list)
-    chain_start: list[int] = field(default_factory=list)
-    chain_depth: list[int] = field(default_factory=list)
-    chain_parent: list[int] = field(default_factory=list)
-
-    def row(self, shared: int, length: int, prompt_length: int, own_start: int) -> None:
-        self.leave(shared, own_start)
-        if length > shared:
-            self._enter(shared, length, own_start)
-        self.last.append(self._position(length - 1) if length else -1)
-        self._respond(prompt_length, length)
-
-    def leave(self, depth: int, position: int) -> None:
-        """Take everything at `depth` and deeper off the path: its subtrees end at packed `position`."""
-        path = self.path
-        while path and path[-1][0] >= depth:
-            _, _, start = path.pop()
-            self.segments.append((start, position))
-        if path and path[-1][1] > depth:
-            top_depth, _, start = path[-1]
-            self.segments.append((start + depth - top_depth, position))
-            path[-1][1] = depth
-
-    def _enter(self, depth: int, depth_end: int, position: int) -> None:
-        parent = self._position(depth - 1) if depth else -1
-        if depth and parent + 1 == position:
-            self.path[-1][1] = depth_end
-            return
-        self.path.append([depth, depth_end, position])
-        self.chain_start.append(position)
-        self.chain_depth.append(depth)
-        self.chain_parent.append(parent)
-
-    def _position(self, depth: int) -> int:
-        """Packed position of the path's token at `depth`, which must be its deepest."""
-        top_depth, _, start = self.path[-1]
-        return start + depth - top_depth
-
-    def _respond(self, prompt_length: int, length: int) -> None:
-        """Record where depths [prompt_length, length) of the path lie, as spans in ascending order."""
-        first = len(self.span_start)
-        at = len(self.path) - 1
-        end = length
-        while end > prompt_length:
-            depth, _, start = self.path[at]
-            begin = max(depth, prompt_length)
-            self.span_start.append(start + begin - depth)
-            self.span_length.append(end - begin)
-            end, at = begin, at - 1
-        self.span_start[first:] = self.span_start[first:][::-1]
-        self.span_length[first:] = self.span_length[first:][::-1]
-        self.span_counts.append(len(self.span_start) - first)
+def _different(rows: I64) -> bool:
+    ascending = np.sort(rows)
+    return bool((ascending[1:] != ascending[:-1]).all())

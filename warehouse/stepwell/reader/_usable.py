@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import orjson
 import pyarrow as pa
 
 from stepwell.errors import InvalidRecord
+from stepwell.reader._sampling import bending
 
 
 def trained_only(steps: pa.Table, *, include_untrainable: bool) -> pa.Table:
@@ -42,7 +40,7 @@ def require_old_logprobs(group: pa.Table) -> None:
         )
     rows = zip(ids, present, group["logprobs_mode"].to_pylist(), group["sampling"].to_pylist(), strict=True)
     for step_id, has, mode, sampling in rows:
-        if has and not str(mode or "").startswith("processed") and (why := _reshaped(sampling)):
+        if has and not str(mode or "").startswith("processed") and (why := bending(sampling or "{}")):
             raise InvalidRecord(
                 "logprobs",
                 f"step {step_id} of {_name(group)} was sampled with {why}, and its logprobs are not known to be of that "
@@ -65,17 +63,6 @@ def require_one(group: pa.Table, column: str, why: str) -> None:
     values = group[column].unique().to_pylist()
     if len(values) > 1:
         raise InvalidRecord(column, f"{_name(group)} has {values}: {why}; select one of them")
-
-
-def _reshaped(sampling: str | None) -> str | None:
-    """What in the request bent the distribution away from the model's own."""
-    asked: dict[str, Any] = orjson.loads(sampling) if sampling else {}
-    neutral = {"temperature": 1, "top_p": 1, "top_k": (-1, 0), "min_p": 0}
-    for name, value in neutral.items():
-        given = asked.get(name)
-        if given is not None and given not in (value if isinstance(value, tuple) else (value,)):
-            return f"{name}={given}"
-    return None
 
 
 def _name(group: pa.Table) -> str:
