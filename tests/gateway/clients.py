@@ -2,7 +2,8 @@
 
 Each thread is an agent with one trajectory: it submits a turn or several, in one of the forms that the gateway takes, again and again
 until they are acknowledged, and only then goes on. It ends when the file STOP is there and LEAST turns are done, and prints one JSON
-object: by trajectory, the ids in their order. Only the agents of client 0 use Arrow: importing it eight times takes long.
+object: by trajectory, the ids in their order, and how often what was cut off was sent again. Only the agents of client 0 use Arrow:
+importing it eight times takes long.
 """
 
 from __future__ import annotations
@@ -54,10 +55,11 @@ def request_of(steps: list[dict[str, Any]], form: int) -> tuple[bytes, dict[str,
             return arrow(steps), {"content-type": "application/vnd.apache.arrow.stream"}
 
 
-def submit(port: int, token: str, steps: list[dict[str, Any]], form: int, patience: random.Random) -> None:
-    """Return when all of them are acknowledged."""
+def submit(port: int, token: str, steps: list[dict[str, Any]], form: int, patience: random.Random) -> int:
+    """Return when all of them are acknowledged: how many attempts were cut off."""
     body, extra = request_of(steps, form)
     headers = {**HEADERS, "authorization": f"Bearer {token}", "idempotency-key": steps[0]["step_id"], **extra}
+    cut = 0
     while True:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
         try:
@@ -66,21 +68,24 @@ def submit(port: int, token: str, steps: list[dict[str, Any]], form: int, patien
             said = json.loads(answer.read())
             if answer.status == 200:
                 assert {item["status"] for item in said["items"]} <= {"accepted", "duplicate"}, said
-                return
+                return cut
             assert answer.status in (409, 503), said
         except (OSError, http.client.HTTPException, ValueError):
-            pass  # killed: before, within or after its answer
+            cut += 1  # killed: before, within or after its answer
         finally:
             connection.close()
         time.sleep(patience.uniform(0.02, 0.2))
 
 
-def agent(port: int, token: str, trajectory: str, stop: Path, least: int, done: dict[str, list[str]]) -> None:
+def agent(
+    port: int, token: str, trajectory: str, stop: Path, least: int, done: dict[str, list[str]], cut: list[int]
+) -> None:
     patience = random.Random(trajectory)
     number = 0
     while number < least or not stop.exists():
         steps = [turn(trajectory, number + more) for more in range(patience.choice((1, 1, 3)))]
-        submit(port, token, steps, patience.randrange(4 if trajectory.startswith("0-") else 3), patience)
+        again = submit(port, token, steps, patience.randrange(4 if trajectory.startswith("0-") else 3), patience)
+        cut.append(again)
         done[trajectory] += [step["step_id"] for step in steps]
         number += len(steps)
         time.sleep(patience.uniform(0.4, 1.2))
@@ -89,15 +94,16 @@ def agent(port: int, token: str, trajectory: str, stop: Path, least: int, done: 
 def main() -> None:
     port, token, name, threads, stop, least = sys.argv[1:]
     done: dict[str, list[str]] = {f"{name}-{number}": [] for number in range(int(threads))}
+    cut: list[int] = []
     agents = [
-        threading.Thread(target=agent, args=(int(port), token, trajectory, Path(stop), int(least), done))
+        threading.Thread(target=agent, args=(int(port), token, trajectory, Path(stop), int(least), done, cut))
         for trajectory in done
     ]
     for one in agents:
         one.start()
     for one in agents:
         one.join()
-    print(json.dumps(done))
+    print(json.dumps({"done": done, "again": sum(cut)}))
 
 
 if __name__ == "__main__":

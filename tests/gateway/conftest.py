@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from starlette.testclient import TestClient
+from tests.stores.fixtures import moto_endpoint
 
 from stepwell.errors import StoreError
 from stepwell.gateway import GatewayConfig, create_app
@@ -18,6 +19,8 @@ from stepwell.gateway._memory import Memory
 from stepwell.gateway._rows import JSON
 from stepwell.sdk.records import Step
 from stepwell.spool import Record, Spool, SpoolReader, SpoolWriter
+
+__all__ = ["moto_endpoint"]
 
 TOKEN = "the-token-of-this-installation"
 

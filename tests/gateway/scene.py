@@ -7,10 +7,11 @@ from typing import Any
 from urllib.parse import quote
 
 from starlette.testclient import TestClient
+from tests.stores import Place
 
 from stepwell.gateway import GatewayConfig, create_app
 from stepwell.spool import Spool, SpoolWriter
-from stepwell.warehouse import Ingest, Warehouse
+from stepwell.warehouse import Ingest
 
 TOKEN = "the-token-of-this-installation"
 
@@ -18,15 +19,17 @@ TOKEN = "the-token-of-this-installation"
 class Scene:
     """Submissions and reads over HTTP, and ingest when it is told."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, place: Place | None = None) -> None:
+        """`place`: where the warehouse is, if not in the folder."""
         self.root, self.spool = folder / "warehouse", folder / "spool"
+        place = place or Place(str(self.root))
         self.writer = SpoolWriter(Spool(self.spool / "gateway.db"))
-        self.warehouse = Warehouse.open(self.root)
+        self.warehouse = place.open()
         self.app = create_app(
             writer=self.writer,
             spool_folder=self.spool,
             token=TOKEN,
-            warehouse=lambda: Warehouse.open(self.root, create=False),
+            warehouse=lambda: place.open(create=False),
             config=GatewayConfig(),
         )
         self.http = TestClient(self.app, base_url="http://127.0.0.1:8787")

@@ -99,6 +99,8 @@ def test_integers_of_any_width(api: Any, kind: pa.DataType) -> None:
         ({"metadata": ['{"a":NaN}', None]}, "metadata"),
         ({"metadata": ['{"a":18446744073709551616}', None]}, "metadata"),
         ({"metadata": ['{"a":' + "[" * 150 + "]" * 150 + "}", None]}, "metadata"),
+        ({"metadata": ['{"a":"\\ud800"}', None]}, "metadata"),
+        ({"response": ['{"content":"\\udfff"}', None]}, "response"),
         ({"messages": ['{"role":"user"}', None]}, "messages"),
         ({"policy_version": pa.array([2**63, 1], pa.uint64())}, "policy_version"),
         ({"step_id": ["", "b"]}, "step_id"),
@@ -163,6 +165,12 @@ def test_a_dictionary_is_not_spelt_out_beyond_the_limit(api_of: Any) -> None:
     api = api_of(GatewayConfig(max_body_bytes=100_000))
     reason = pa.DictionaryArray.from_arrays(pa.array([0] * 100, pa.int8()), pa.array(["x" * 50_000]))
     assert send(api, {"untrainable_reason": reason}).status_code == 413
+
+
+def test_texts_that_are_no_unicode(api: Any) -> None:
+    raw = pa.StringArray.from_buffers(1, pa.py_buffer(b"\0\0\0\0\3\0\0\0"), pa.py_buffer(b"\xed\xa0\x80"))
+    lists = {"prompt_ids": pa.array([[1]], I32), "response_ids": pa.array([[2]], I32)}
+    assert send(api, {**lists, "model": raw}).status_code == 400 and api.records() == []
 
 
 @pytest.mark.parametrize("cut", [1, 8, 100, -9, -100])

@@ -10,7 +10,15 @@ from starlette.testclient import TestClient
 from stepwell.errors import SettingsError
 from stepwell.gateway import GatewayConfig, Scope, Tokens, create_app, run_gateway
 
-PROTECTED = ["/api/v1/version", "/api/v1/steps", "/api/v1/openapi.json", "/api/v1/nothing", "/", "/docs"]
+PROTECTED = [
+    "/api/v1/version",
+    "/api/v1/steps",
+    "/api/v1/openapi.json",
+    "/api/v1/nothing",
+    "/nothing",
+    "/assets",
+    "/docs",
+]
 
 
 @pytest.mark.parametrize("path", PROTECTED)

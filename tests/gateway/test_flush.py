@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import sqlite3
 import threading
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -46,6 +48,24 @@ def test_a_warehouse_that_is_away_is_waited_for_and_named(api: Any, warehouse: A
     warehouse.broken = True
     answer = api.post("/flush", {"timeout": 0.05})
     assert answer.status_code == 504 and "the store is away" in answer.json()["detail"]
+
+
+def test_what_cannot_be_read_any_more_is_not_waited_for(api: Any, warehouse: Any) -> None:
+    path = api.spool.path
+    for number in range(40):
+        api.post("/steps", {**STEP, "step_id": f"s{number}", "metadata": {"text": "x" * 3000}})
+    warehouse.committed = {api.spool.producer: 38}
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with path.open("r+b") as file:
+        whole = file.read()
+        page = int.from_bytes(whole[16:18], "big")
+        file.seek(whole.rindex(b'"step_id":"s39"') // page * page)
+        file.write(b"\xa5" * page)
+    answer = api.post("/flush", {"timeout": 600})
+    assert answer.status_code == 504
+    assert "all is committed but what cannot be read any more" in answer.json()["detail"]
+    assert answer.json()["lag"] == {api.spool.producer: {"accepted": 40, "committed": 38}}
 
 
 @pytest.mark.parametrize(

@@ -43,17 +43,19 @@ def test_every_step_is_there_once_and_in_order(tmp_path: Path, token: str) -> No
             gateways.start()
         stop.touch()
         said: dict[str, list[str]] = {}
+        again = 0
         for one in clients:
             out, _ = one.communicate()
             assert one.returncode == 0
-            said |= json.loads(out)
+            told = json.loads(out)
+            said, again = said | told["done"], again + told["again"]
     finally:
         gateways.close()
         for one in clients:
             if one.poll() is None:
                 one.kill()
                 one.communicate()
-    assert len(said) == PROCESSES * THREADS
+    assert len(said) == PROCESSES * THREADS and again >= KILLS, "no request was under way when a gateway was killed"
     assert all(len(ids) >= LEAST for ids in said.values())
     _check(tmp_path / "warehouse", data / "spool", said)
 
@@ -71,12 +73,18 @@ def _check(root: Path, spool: Path, said: dict[str, list[str]]) -> None:
     warehouse = Warehouse.open(root)
     Ingest(warehouse, spool).run_once()
     found: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    for row in warehouse.query("SELECT trajectory_id, step_id, turn, prompt_length FROM steps").to_pylist():
+    came: dict[str, list[str]] = defaultdict(list)
+    columns = 'trajectory_id, step_id, turn, prompt_length, "commit", sequence'
+    for row in warehouse.query(f'SELECT {columns} FROM steps ORDER BY "commit", sequence, turn').to_pylist():
         found[row["trajectory_id"]].append((row["turn"], row["step_id"]))
+        came[row["trajectory_id"]].append(row["step_id"])
         number = int(row["step_id"].rpartition(".")[2])
         assert row["prompt_length"] == len(turn(row["trajectory_id"], number)["prompt_ids"])
+    stored = warehouse.tables["steps"].dataset.to_table(columns=["step_id"], filter="ledger IS NULL")
+    assert stored.num_rows == sum(map(len, said.values()))  # no row that views would pass over
     assert warehouse.query("SELECT count(*) AS n FROM quarantine").to_pylist() == [{"n": 0}]
     assert found.keys() == said.keys()
     for trajectory, ids in said.items():
         assert [id_ for _, id_ in sorted(found[trajectory])] == ids
+        assert came[trajectory] == ids  # in the order of commit, in which a record has its turns in order
         assert sorted(number for number, _ in found[trajectory]) == list(range(len(ids)))

@@ -11,7 +11,8 @@ LINES = {"content-type": "application/x-ndjson"}
 
 def test_one_record_per_line(api: Any) -> None:
     body = (
-        b'{"step_id":"a","prompt_ids":[1],"response_ids":[2]}\n\n  \r\n{"step_id":"b","messages":[],"response":"x"}\n'
+        b'{"step_id":"a","prompt_ids":[1],"response_ids":[2]}\n\n  \r\n'
+        b'{"step_id":"b","messages":[{"role":"user","content":"q"}],"response":"x"}\n'
     )
     items = api.post("/steps", content=body, headers=LINES).json()["items"]
     assert [(item["id"], item["status"]) for item in items] == [("a", "accepted"), ("b", "accepted")]

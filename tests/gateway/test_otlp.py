@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,81 @@ def test_the_same_batch_again_changes_nothing(api: Any) -> None:
         assert post(api, None, content=in_protobuf(SPAN), headers=PROTOBUF).status_code == 200
         assert post(api, request(span(CHAT))).json() == {}
     assert len(api.steps()) == 1
+
+
+OTHER = "00f067aa0ba902b7"
+
+
+def answered(text: str, response_id: str | None = "chatcmpl-7", *calls: str) -> dict[str, Any]:
+    """The call as the GenAI conventions tell it."""
+    parts: list[dict[str, Any]] = [{"type": "text", "content": text}]
+    parts += [{"type": "tool_call", "id": "c", "name": name, "arguments": {"a": 1}} for name in calls]
+    named = {} if response_id is None else {"gen_ai.response.id": response_id}
+    return {**CHAT, "gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": parts}]), **named}
+
+
+def told_again(text: str, response_id: str, *calls: str) -> dict[str, Any]:
+    """The same in OpenInference's."""
+    said = "llm.output_messages.0.message"
+    called = {
+        f"{said}.tool_calls.{number}.tool_call.function.{name}": value
+        for number, call in enumerate(calls)
+        for name, value in (("name", call), ("arguments", '{ "a": 1 }'))
+    }
+    return {
+        "openinference.span.kind": "LLM",
+        "llm.input_messages.0.message.role": "user",
+        "llm.input_messages.0.message.content": "Hi",
+        f"{said}.role": "assistant",
+        f"{said}.content": text,
+        "output.value": json.dumps({"id": response_id}),
+        **called,
+    }
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_call_of_which_two_instrumentations_tell_is_one_step(api: Any, together: bool) -> None:
+    inner = span(answered("Yo", "chatcmpl-7", "look"), parentSpanId=OTHER)
+    outer = span(told_again("Yo ", "chatcmpl-7", "look"), span_id=OTHER)
+    for spans in [[inner, outer]] if together else [[inner], [outer]]:
+        assert post(api, request(*spans)).json() == {}
+    assert [step.step_id for step in api.steps()] == [f"{TRACE}.{SPAN}.0"]
+
+
+@pytest.mark.parametrize(
+    ("said", "more"),
+    [
+        (told_again("Yo", "chatcmpl-8"), {}),
+        (told_again("No", "chatcmpl-7"), {}),  # a server that draws its ids from few
+        (told_again("Yo", "chatcmpl-7", "look"), {}),
+        (told_again("Yo", "chatcmpl-7"), {"traceId": TRACE[::-1]}),
+    ],
+)
+def test_other_calls_are_other_steps(api: Any, said: dict[str, Any], more: dict[str, Any]) -> None:
+    post(api, request(span(answered("Yo")), span(said, span_id=OTHER, **more)))
+    assert len(api.steps()) == 2
+
+
+def test_calls_without_an_id_and_choices_of_one_call_are_not_taken_for_each_other(api: Any) -> None:
+    two = json.loads(CHAT["gen_ai.output.messages"]) * 2
+    choices = {**CHAT, "gen_ai.output.messages": json.dumps(two), "gen_ai.response.id": "chatcmpl-7"}
+    post(api, request(span(choices), *(span(CHAT, span_id=id_) for id_ in (OTHER, OTHER[::-1]))))
+    assert [step.step_id.rpartition(".")[2] for step in api.steps()] == ["0", "1", "0", "0"]
+
+
+def test_what_was_declared_when_it_began_and_ended(api: Any) -> None:
+    api.http.put("/api/v1/policy", json={"name": "p", "version": 3})
+    began = time.time_ns()
+    time.sleep(0.01)
+    api.http.put("/api/v1/policy", json={"name": "p", "version": 4})
+    times: dict[str, Any] = {"startTimeUnixNano": str(began), "endTimeUnixNano": str(time.time_ns())}
+    old = span(CHAT, span_id=OTHER[::-1], endTimeUnixNano=str(began), startTimeUnixNano=str(began))
+    post(api, request(span(CHAT, **times), span(CHAT, span_id=OTHER), old))
+    mixed, before, one = api.steps()
+    assert (mixed.policy, mixed.policy_version, mixed.policy_label) == ("p", None, "3..4")
+    assert (before.policy, before.policy_version) == (None, None)  # of long ago
+    assert (one.policy, one.policy_version) == ("p", 3)
+    assert {step.untrainable_reason for step in (mixed, before, one)} == {"text only: a trace reported it"}
 
 
 def test_what_says_too_little_is_counted_and_its_neighbours_kept(api: Any) -> None:

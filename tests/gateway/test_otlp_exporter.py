@@ -71,20 +71,21 @@ def test_a_trace_becomes_a_step_beside_the_captured_one(
         process.communicate(timeout=30)
     assert exporter.results == (SpanExportResult.SUCCESS,) * 2
     with closing(Spool(tmp_path / "spool" / "proxy.db")) as spool:
-        captured = Step(
-            step_id="c.0",
-            messages=[{"role": "user", "content": "Hi"}],
-            response=ANSWER,
-            response_id="chatcmpl-1",
-            dialect="openai.chat",
-        )
-        spool.append([Entry(id="step.c.0", kind="step", body=encoded(captured))])
+        for id_ in ("c.0", "c.1"):
+            captured = Step(
+                step_id=id_,
+                messages=[{"role": "user", "content": "Hi"}],
+                response=ANSWER,
+                response_id="chatcmpl-1",
+                dialect="openai.chat",
+            )
+            spool.append([Entry(id=f"step.{id_}", kind="step", body=encoded(captured))])
 
     warehouse = Warehouse.open(tmp_path / "warehouse")
     worker = Ingest(warehouse, tmp_path / "spool")
     while worker.run_once():
         pass
-    [step] = warehouse.query("SELECT * FROM steps WHERE step_id <> 'c.0'").to_pylist()
+    [step] = warehouse.query("SELECT * FROM steps WHERE step_id NOT LIKE 'c.%'").to_pylist()
     trace, span, _ = step["step_id"].split(".")
     assert step["trajectory_id"] == trace and json.loads(step["metadata"])["otlp"]["span_id"] == span
     assert (step["input_tokens"], step["output_tokens"], step["model"], step["trainable"]) == (11, 7, "m", False)

@@ -12,7 +12,7 @@ from stepwell.gateway._problems import json_response
 
 @pytest.mark.parametrize(
     ("method", "path", "status"),
-    [("GET", "/api/v1/nothing", 404), ("GET", "/", 404), ("DELETE", "/api/v1/steps", 405), ("PUT", "/metrics", 405),
+    [("GET", "/api/v1/nothing", 404), ("GET", "/api/v2/steps", 404), ("DELETE", "/api/v1/steps", 405), ("PUT", "/metrics", 405),
      ("GET", "/api/v1/steps/", 404), ("GET", "/api/v1/steps?limit=x", 422), ("POST", "/api/v1/steps", 400)],
 )  # fmt: skip
 def test_every_error_is_a_problem_document(api: Any, method: str, path: str, status: int) -> None:

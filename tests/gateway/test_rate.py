@@ -43,6 +43,7 @@ def test_over_http(api_of: Any) -> None:
 
 def test_off_on_loopback_and_on_elsewhere() -> None:
     assert GatewayConfig().rate_in_force == GatewayConfig(host="::1").rate_in_force == 0
+    assert GatewayConfig(host="127.0.0.2").rate_in_force == 0
     assert GatewayConfig(host="0.0.0.0").rate_in_force == 100
     assert GatewayConfig(host="0.0.0.0", rate=0).rate_in_force == 0
     assert GatewayConfig(rate=7).rate_in_force == 7

@@ -14,21 +14,19 @@ COLUMNS = [
     *("call_id", "prompt_id", "group_id", "split", "parent_id", "turn", "status", "finish_reason", "trainable"),
     *("untrainable_reason", "policy", "policy_version", "model", "source", "prompt_length", "step_reward"),
     *("trajectory_reward", "started_at", "finished_at", "superseded_by", "side", "dialect", "input_tokens"),
-    *("output_tokens", "labels", "drift", "tool_error", "refusal"),
+    *("output_tokens", "labels", "drift", "drift_cause", "tool_error", "refusal", "first_token_at", "metadata"),
 ]
 
 
 class Tables:
-    """SQL over tables of a test's own."""
+    """SQL over a table of a test's own."""
 
-    def __init__(self, steps: list[dict[str, Any]], trajectories: list[dict[str, Any]]) -> None:
+    def __init__(self, steps: list[dict[str, Any]]) -> None:
         self.steps = pa.Table.from_pylist([dict.fromkeys(COLUMNS) | step for step in steps])
-        self.trajectories = pa.Table.from_pylist(trajectories)
 
     def query(self, sql: str) -> pa.Table:
         with duckdb.connect() as db:
             db.register("steps", self.steps)
-            db.register("trajectories", self.trajectories)
             return db.sql(sql).to_arrow_table()
 
     def marks(self) -> dict[str, int]:
@@ -50,8 +48,7 @@ def step(number: int) -> dict[str, Any]:
 
 @pytest.fixture
 def api(api_of: Any) -> Any:
-    trajectories = [{"trajectory_id": f"t{number}", "group_id": "g'1" if number % 2 else None} for number in range(5)]
-    return api_of(warehouse=Tables([step(number) for number in range(21)], trajectories))
+    return api_of(warehouse=Tables([step(number) for number in range(21)]))
 
 
 def pages(api: Any, path: str, key: str, **parameters: Any) -> Iterator[list[str]]:
@@ -84,18 +81,6 @@ def test_steps_of_one_trajectory(api: Any) -> None:
     found = [id for page in pages(api, "/steps", "step_id", limit=2, trajectory_id="t1") for id in page]
     assert found == in_order(range(1, 21, 3))[::-1]
     assert api.get("/steps", trajectory_id="t1' OR '1'='1").json() == {"items": [], "next": None}
-
-
-def test_trajectories_by_group(api: Any) -> None:
-    assert [id for page in pages(api, "/trajectories", "trajectory_id", limit=2) for id in page] == [
-        "t0",
-        "t1",
-        "t2",
-        "t3",
-        "t4",
-    ]
-    found = [id for page in pages(api, "/trajectories", "trajectory_id", limit=1, group_id="g'1") for id in page]
-    assert found == ["t1", "t3"]
 
 
 @pytest.mark.parametrize(

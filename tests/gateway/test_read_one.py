@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.gateway.scene import Scene, step
+
+from stepwell.gateway._cursor import opaque
 
 NESTED = {"a": [{"b": 2**60, "c": "</script>\u2028"}]}
 
@@ -39,7 +42,7 @@ def test_a_step_is_whole(scene: Scene) -> None:
     assert (found["group_id"], found["split"], found["commit"], found["policy_version"]) == ("g/1", "eval", 1, 1)
     assert (found["step_reward"], found["trajectory_reward"], found["labels"]) == (0.5, 1.0, ["good"])
     assert found["lineage"] == {
-        "parent_id": "a/0", "ancestors": ["a/0"], "children": ["a/2", "a/2b"], "attempts": [],
+        "parent_id": "a/0", "ancestors": ["a/0"], "children": ["a/2", "a/2b"], "attempts": [], "same_answer": [],
     }  # fmt: skip
     assert {(row["kind"], row["event_id"]) for row in found["feedback"]} == {("reward", "a/1.reward"), ("label", "f1")}
     assert "base_id" not in found and "prompt_ops" not in found
@@ -75,7 +78,7 @@ def test_a_trajectory_is_a_tree(scene: Scene) -> None:
 
 def test_a_long_trajectory_is_cut(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stepwell.gateway._read_trajectories._SHOWN", 2)
-    monkeypatch.setattr("stepwell.gateway._read_trajectories._AT_ONCE", 1)
+    monkeypatch.setattr("stepwell.gateway._read_listed._AT_ONCE", 1)
     found = scene.get("/trajectories", "run/1").json()
     assert [node["step_id"] for node in found["tree"]] == ["a/0", "a/1"] and found["tree_is_whole"] is False
     assert [event["kind"] for event in found["events"]] == ["trajectory.open", "reward"] and found["steps"] == 5
@@ -170,3 +173,32 @@ def test_what_is_not_there(scene: Scene, path: str, name: str) -> None:
 def test_an_id_that_none_can_be(scene: Scene, path: str) -> None:
     assert scene.http.get(f"/api/v1{path}/a%00b").status_code == 422
     assert scene.http.get(f"/api/v1{path}/").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        [2**63 - 1, "a", 2**63 - 1, "x"],
+        [2**63, "a", 1, "x"],
+        [1, "'", 1, "x'"],
+        [1, "a", 1, "\ud800"],
+        [1, "\0", 1, "x"],
+    ],
+)
+def test_a_cursor_that_somebody_made_up(scene: Scene, key: list[str | int]) -> None:
+    assert scene.get("/steps", cursor=opaque(key)).status_code in (200, 422)
+    answer = scene.get("/stream", cursor=opaque([*key[:3], 0, key[3]]), follow=False)
+    assert answer.status_code == 422 or (key[3] == "x'" and "event: problem" not in answer.text)
+
+
+def test_a_trace_and_what_was_captured_know_each_other(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    asked = {"messages": [{"role": "user", "content": "Hi"}], "response_id": "chatcmpl-1"}
+    traced = {**asked, "metadata": {"otlp": {"trace_id": "t"}}, "trainable": False, "untrainable_reason": "a trace"}
+    scene.put("/steps", *({**asked, "step_id": f"call.{choice}", "response": f"y{choice}"} for choice in range(2)))
+    scene.put("/steps", *({**traced, "step_id": f"t.s.{choice}", "response": f"y{choice}"} for choice in range(2)))
+    scene.put("/steps", {**asked, "response_id": "chatcmpl-2", "step_id": "other.0", "response": "y"})
+    scene.commit()
+    found = {id_: scene.get("/steps", id_).json()["lineage"]["same_answer"] for id_ in ("call.1", "t.s.1", "other.0")}
+    assert found == {"call.1": ["t.s.1"], "t.s.1": ["call.1"], "other.0": []}
+    scene.close()

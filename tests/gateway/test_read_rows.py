@@ -29,6 +29,34 @@ def test_a_page_may_begin_behind_the_first_columns() -> None:
     assert sql == 'SELECT * FROM t WHERE x AND ("a") > (3) ORDER BY "a" ASC, "b" ASC LIMIT 6'
 
 
+def test_one_row_by_its_id(warehouse: Any) -> None:
+    rows = Rows(as_view(warehouse))
+    warehouse.rows = [{"step_id": "it's"}]
+    assert rows.one("SELECT * FROM steps", "step", "it's") == {"step_id": "it's"}
+    assert warehouse.asked == ["SELECT * FROM steps WHERE step_id = 'it''s'"]
+    warehouse.rows = []
+    with pytest.raises(Problem, match="there is no group 'g'") as caught:
+        rows.one("SELECT * FROM groups", "group", "g")
+    assert caught.value.status == 404
+
+
+def test_a_page_and_where_the_next_one_begins(warehouse: Any) -> None:
+    rows = Rows(as_view(warehouse))
+    warehouse.rows = [{"a": 1, "b": "x", "c": 0.5}, {"a": 1, "b": "y'", "c": 0.5}, {"a": 2, "b": "x", "c": 0.5}]
+
+    def page(limit: int, cursor: str | None = None) -> Any:
+        return orjson.loads(rows.page("SELECT *", [], {"a": int, "b": str}, cursor=cursor, limit=limit).body)
+
+    first = page(2)
+    assert first["items"] == warehouse.rows[:2]
+    assert page(3) == {"items": warehouse.rows, "next": None}
+    page(2, first["next"])
+    assert warehouse.asked[-1] == """SELECT * WHERE ("a", "b") > (1, 'y''') ORDER BY "a" ASC, "b" ASC LIMIT 3"""
+    with pytest.raises(Problem) as caught:
+        rows.page("SELECT *", [], {"b": str}, cursor=first["next"], limit=2)
+    assert (caught.value.status, caught.value.more["field"]) == (422, "cursor")
+
+
 def test_no_more_than_some_wait(monkeypatch: pytest.MonkeyPatch, warehouse: Any) -> None:
     inside, done = threading.Event(), threading.Event()
 

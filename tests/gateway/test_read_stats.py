@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from stepwell.errors import StoreError
-from stepwell.gateway._read_stats import _Kept
+from stepwell.gateway._kept import Kept
 
 
 class Clock:
@@ -26,7 +26,7 @@ def test_an_answer_counts_for_a_while_and_longer_where_it_took_long() -> None:
         clock.now += took[0]
         return {"n": made[0]}
 
-    kept = _Kept(make, clock)
+    kept = Kept(make, clock)
     assert [kept.get(), kept.get()] == [{"n": 1}] * 2
     clock.now += 5
     took[0] = 3.0
@@ -46,7 +46,7 @@ def test_a_failure_is_not_kept() -> None:
             raise answer
         return dict(answer)
 
-    kept = _Kept(make)
+    kept = Kept(make)
     with pytest.raises(StoreError):
         kept.get()
     assert kept.get() == {"n": 1}
@@ -63,7 +63,7 @@ def test_who_comes_meanwhile_gets_the_last_answer() -> None:
             assert done.wait(10)
         return {"n": made[0]}
 
-    kept = _Kept(make, clock)
+    kept = Kept(make, clock)
     kept.get()
     clock.now += 60
     other = threading.Thread(target=kept.get)

@@ -20,8 +20,18 @@ WRITES: dict[str, frozenset[str]] = {
     "POST /api/v1/flush": frozenset({"ingest", "curate"}),
     "POST /v1/traces": frozenset({"ingest"}),
     "POST /api/v1/feedback": frozenset({"ingest", "curate"}),
+    "POST /api/v1/feedback/bulk": frozenset({"curate"}),
+    "POST /api/v1/feedback/undo/{judgement_id}": frozenset({"curate"}),
+    "POST /api/v1/batches/preview": frozenset({"read"}),
+    "POST /api/v1/datasets": frozenset({"curate"}),
+    "DELETE /api/v1/datasets/{dataset}": frozenset({"curate"}),
+    "PUT /api/v1/views/{name}": frozenset({"curate"}),
+    "DELETE /api/v1/views/{name}": frozenset({"curate"}),
+    "POST /api/v1/quarantine/{exchange_id}/reparse": frozenset({"curate"}),
     "PUT /api/v1/policy": frozenset(),
 }
+READS = {f"{API}/version": None, f"{API}/system/tokens": frozenset[str]()}
+"""All others are for readers."""
 OPEN = {"/api/v1/health", "/api/v1/ready", "/metrics", "/api/v1/webhooks/{source}"}
 
 
@@ -33,7 +43,7 @@ def test_every_endpoint_has_its_rule() -> None:
             if path in OPEN:
                 continue
             if method == "GET":
-                assert scopes_for(method, path) == (None if path == f"{API}/version" else frozenset({"read"})), path
+                assert scopes_for(method, path) == READS.get(path, frozenset({"read"})), path
             else:
                 seen.add(f"{method} {path}")
                 assert scopes_for(method, path) == WRITES[f"{method} {path}"], path

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pyarrow as pa
@@ -8,6 +9,7 @@ import pytest
 from stepwell.errors import StoreError
 from stepwell.gateway import _stream_feed
 from stepwell.gateway._problems import Problem
+from stepwell.gateway._read_rows import Rows
 from stepwell.gateway._stream_feed import Feed, Position
 from stepwell.gateway._warehouse import as_view
 
@@ -99,6 +101,64 @@ def test_clients_that_keep_up_share_a_look() -> None:
     first, second = feed.after(Position(3)), feed.after(Position(3))
     assert first == second and len(facts.asked) == 2
     assert feed.after(first[1]) == ([], Position(4)) and len(facts.asked) == 2  # nothing new: nothing is asked
+
+
+class Slow(Facts):
+    """Whoever looks for events behind commit 1 is held until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__(*ROWS)
+        self.inside, self.go = threading.Event(), threading.Event()
+
+    def query(self, sql: str) -> pa.Table:
+        if "FROM trajectories" in sql:
+            return pa.table({"trajectory_id": ["t"]})
+        if "FROM events" in sql and "> (1, " in sql:
+            self.inside.set()
+            assert self.go.wait(10)
+        return super().query(sql)
+
+
+def test_one_that_catches_up_holds_neither_pages_nor_other_streams() -> None:
+    slow = Slow()
+    view = as_view(lambda: slow)
+    feed, pages = Feed(view, clock=lambda: 0.0), Rows(view)
+    found: list[Any] = []
+    behind = threading.Thread(target=lambda: found.append(feed.after(Position(1))))
+    behind.start()
+    assert slow.inside.wait(10)
+    assert pages.ask("SELECT * FROM trajectories") == [{"trajectory_id": "t"}]
+    assert [item.row["step_id"] for item in feed.after(Position(3))[0]] == ["s5"]
+    assert feed.after(Position(4)) == ([], Position(4)) and feed.opened(None, None) == Position(4)
+    assert found == []
+    slow.go.set()
+    behind.join(10)
+    assert len(found[0][0]) == len(ALL)
+
+
+def test_two_at_one_place_look_once() -> None:
+    slow = Slow()
+    feed = Feed(as_view(lambda: slow), clock=lambda: 0.0)
+    found: list[Any] = []
+    both = [threading.Thread(target=lambda: found.append(feed.after(Position(1)))) for _ in range(2)]
+    both[0].start()
+    assert slow.inside.wait(10)
+    both[1].start()
+    both[1].join(0.05)
+    slow.go.set()
+    for one in both:
+        one.join(10)
+    assert found[0] is found[1] and len(slow.asked) == 2
+
+
+def test_a_look_that_failed_is_tried_again() -> None:
+    facts = Facts(*ROWS)
+    feed = Feed(as_view(facts), clock=lambda: 0.0)
+    query, facts.query = facts.query, lambda sql: (_ for _ in ()).throw(StoreError("away"))  # type: ignore[method-assign]
+    with pytest.raises(StoreError):
+        feed.after(Position(3))
+    facts.query = query  # type: ignore[method-assign]
+    assert [item.row["step_id"] for item in feed.after(Position(3))[0]] == ["s5"]
 
 
 def test_where_it_begins() -> None:

@@ -41,32 +41,86 @@ def test_a_failure_is_tried_again(warehouse: Any) -> None:
     assert view.marks() == {}
 
 
-def test_one_call_at_a_time() -> None:
-    inside, most = 0, 0
+class Held:
+    """A view in which a call waits until it is let go; all that were made are in `views`."""
 
-    class Counting:
-        def query(self, sql: str) -> Any:
-            return self.marks()
+    def __init__(self, views: list[Held]) -> None:
+        self.inside, self.go, self.asked = threading.Event(), threading.Event(), 0
+        views.append(self)
 
-        def marks(self) -> dict[str, int]:
-            nonlocal inside, most
-            inside += 1
-            most = max(most, inside)
-            threading.Event().wait(0.01)
-            inside -= 1
-            return {}
+    def query(self, sql: str) -> Any:
+        self.asked += 1
+        if sql == "wait":
+            self.inside.set()
+            assert self.go.wait(10)
+        return sql
 
-        def version(self) -> int:
-            return len(self.marks())
+    def marks(self) -> dict[str, int]:
+        return {}
 
-    view = as_view(Counting())
-    assert as_view(view) is view and isinstance(view, LazyWarehouse)
-    threads = [threading.Thread(target=view.marks) for _ in range(8)]
+    def version(self) -> int:
+        return 0
+
+
+def test_a_call_that_takes_long_holds_nobody() -> None:
+    views: list[Held] = []
+    view = as_view(lambda: Held(views))
+    view.query("a")
+    first = threading.Thread(target=view.query, args=("wait",))
+    first.start()
+    assert views[0].inside.wait(10)  # it has the one that was there
+    assert view.query("b") == "b" and view.query("c") == "c" and view.version() == 0
+    assert [one.asked for one in views] == [2, 2]  # the others took turns with one more
+    views[0].go.set()
+    first.join()
+    view.query("d")
+    assert [one.asked for one in views] == [3, 2]
+
+
+def test_not_more_than_some_at_once() -> None:
+    views: list[Held] = []
+    view = LazyWarehouse(lambda: Held(views), most=2)
+    threads = [threading.Thread(target=view.query, args=("wait",)) for _ in range(2)]
     for thread in threads:
         thread.start()
+    while len(views) < 2 or not all(one.inside.is_set() for one in views):
+        threading.Event().wait(0.01)
+    third = threading.Thread(target=view.query, args=("a",))
+    third.start()
+    third.join(0.05)
+    assert third.is_alive() and len(views) == 2
+    views[1].go.set()
+    third.join(10)
+    assert not third.is_alive() and len(views) == 2
+    views[0].go.set()
     for thread in threads:
         thread.join()
-    assert most == 1
+
+
+def test_one_that_is_open_already_is_asked_one_thing_at_a_time() -> None:
+    views: list[Held] = []
+    view = as_view(Held(views))
+    assert as_view(view) is view and isinstance(view, LazyWarehouse)
+    first, second = (threading.Thread(target=view.query, args=(sql,)) for sql in ("wait", "a"))
+    first.start()
+    assert views[0].inside.wait(10)
+    second.start()
+    second.join(0.05)
+    assert second.is_alive() and views[0].asked == 1
+    views[0].go.set()
+    for thread in (first, second):
+        thread.join(10)
+    assert views[0].asked == 2
+
+
+def test_a_call_that_fails_gives_its_place_back(warehouse: Any) -> None:
+    view = LazyWarehouse(lambda: warehouse, most=1)
+    warehouse.broken = True
+    for _ in range(3):
+        with pytest.raises(StoreError, match="away"):
+            view.marks()
+    warehouse.broken = False
+    assert view.marks() == {}
 
 
 def test_through_the_real_warehouse(api_of: Any, tmp_path: Path) -> None:

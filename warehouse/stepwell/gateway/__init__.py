@@ -1,10 +1,14 @@
-"""The HTTP interface: explicit submissions in, lists out.
+"""The HTTP interface: submissions in, and what became of them out. All of it lies under `/api/v1`, but for `/v1/traces` and `/metrics`.
 
-Everything lies under `/api/v1`. `POST /steps`, `/feedback`, `/trajectories` take one object or an array; each record is checked
-and answered for on its own, after the spool has it on disk. `POST /flush` waits until what was accepted can be read.
-`GET /steps`, `/trajectories`, `/datasets` list what is committed. Errors are problem documents (RFC 9457). `GET /health` and
-`/metrics` ask for no token; everything else asks for `Authorization: Bearer <token>`: the installation's,
-or one of `Tokens` with the scope. `POST /v1/traces` takes OpenTelemetry's spans of model calls.
+In: `POST /steps`, `/feedback`, `/trajectories`, `/exchanges` (calls that their client recorded), `/events` (what users did with an
+answer), `/webhooks/{source}` (the same, signed), and `/v1/traces` (OpenTelemetry's spans, over OTLP). Each record is checked and
+answered for on its own, after the spool has it on disk. `PUT /policy` declares which weights answer. `POST /flush` waits until what
+was accepted can be read.
+
+Out: `GET /steps`, `/trajectories`, `/groups`, `/datasets`, and one of each; `/stats`, `/policy`; `/stream`, what is committed from now on.
+
+About itself: `GET /version`, `/openapi.json`; `/health`, `/ready` and `/metrics`, which ask for no token. Everything else does
+(`Authorization: Bearer <token>`): the installation's, or one of `Tokens` with the scope. Errors are problem documents (RFC 9457).
 
 The gateway needs no warehouse to take submissions: it writes to its own spool, which ingest reads. Nothing is accepted that
 cannot be kept: a full spool answers 503 with Retry-After.

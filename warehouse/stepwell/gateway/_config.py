@@ -53,4 +53,4 @@ class GatewayConfig(BaseModel):
         """`rate`, or what it is where it was left out."""
         if self.rate is not None:
             return self.rate
-        return 0.0 if self.host in LOOPBACK else _RATE_ELSEWHERE
+        return 0.0 if self.is_local else _RATE_ELSEWHERE

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stepwell.errors import SpoolError
-from stepwell.spool import Entry, SpoolReader, SpoolWriter, marks
+from stepwell.spool import Entry, SpoolReader, SpoolWriter, marks, unreadable
 
 __all__ = ["Keeper"]
 
@@ -49,6 +49,10 @@ class Keeper:
     def marks(self) -> dict[str, int]:
         """How far every producer has come by now. Blocks for the disk."""
         return marks(self.folder)
+
+    def unreadable(self, after: Mapping[str, int]) -> dict[str, str]:
+        """Of which producers nothing above such a number can be read any more, and why. Blocks for the disk."""
+        return unreadable(self.folder, after)
 
 
 def _news(numbers: Sequence[int], reached: int) -> list[bool]:

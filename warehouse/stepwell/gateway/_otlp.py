@@ -13,7 +13,7 @@ from stepwell.gateway._body import PROTOBUF, Body, check_count, read_body
 from stepwell.gateway._once import random_ids
 from stepwell.gateway._openapi import RESPONSES
 from stepwell.gateway._otlp_spans import spans_in
-from stepwell.gateway._otlp_steps import steps_of
+from stepwell.gateway._otlp_steps import call_key, steps_of
 from stepwell.gateway._problems import json_response
 from stepwell.gateway._records import Checked, NewId
 from stepwell.gateway._rows import Row, rows_of, with_entries
@@ -61,20 +61,23 @@ def otlp_routes(way: Way) -> APIRouter:
             except InvalidRecord as error:
                 wrong.append(Checked(f"{span.trace_id}.{span.span_id}", error))
         check_count(len(right) + len(wrong), way.config.max_batch)
-        return rows_of(right, new_id) + wrong
+        rows = rows_of(right, new_id)
+        for row in rows:
+            if isinstance(row, Row) and (key := call_key(row.step)) is not None:
+                row.key = key
+        return rows + wrong
+
+    def prepare(items: Sequence[Checked]) -> None:
+        with_entries(items, way.declarations)
 
     @router.post("/v1/traces", openapi_extra=_TAKES, responses=answers | {200: _OK})
     async def post_traces(request: Request) -> Response:
         """Spans of the GenAI semantic conventions and of OpenInference, as steps of text that are not for training."""
         body = await read_body(request, way.config.max_body_bytes, "json", "protobuf")
-        items = await way.results("trace", body, look, random_ids, _prepare)
+        items = await way.results("trace", body, look, random_ids, prepare)
         return _answer([item for item in items if item["status"] == "refused"], binary=body.form == "protobuf")
 
     return router
-
-
-def _prepare(items: Sequence[Checked]) -> None:
-    with_entries([item for item in items if isinstance(item, Row)])
 
 
 def _answer(refused: Sequence[dict[str, Any]], *, binary: bool) -> Response:

@@ -1,8 +1,9 @@
 """Spans that report a call of a model, as steps.
 
 A trace has texts only, as an instrumentation wrote them down: its steps are not for training. A step is called
-`<trace id>.<span id>.<choice>`, so that a batch that an exporter sends twice is recognised. `metadata.otlp` says that it comes from a
-trace; the same call, captured by the proxy, has the same `response_id`.
+`<trace id>.<span id>.<choice>`, so that a batch that an exporter sends twice is recognised; a call of which two instrumentations tell is
+recognised by its answer (`call_key`). `metadata.otlp` says that it comes from a trace; the same call, captured by the proxy, has the same
+`response_id`.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from stepwell.errors import InvalidRecord
+from stepwell.gateway._memory import hashed
 from stepwell.gateway._otlp_genai import genai
 from stepwell.gateway._otlp_openinference import openinference
 from stepwell.gateway._otlp_said import Said, without_none
 from stepwell.gateway._otlp_spans import Span
+from stepwell.sdk.records import Step
 
-__all__ = ["REASON", "steps_of"]
+__all__ = ["REASON", "call_key", "steps_of"]
 
 REASON = "text only: a trace reported it"
 
@@ -46,6 +49,28 @@ def steps_of(span: Span) -> list[dict[str, Any]]:
         {**common, "step_id": f"{common['call_id']}.{number}", "response": answer, **_end(span, reason)}
         for number, (answer, reason) in enumerate(said.answers)
     ]
+
+
+def call_key(step: Step) -> bytes | None:
+    """What is the same where two spans of a trace tell of one answer, as an SDK's and a framework's instrumentation do; None without an id.
+
+    The provider's id alone would not do: there are servers that draw it from a thousand.
+    """
+    if step.response_id is None or step.metadata is None or step.response is None:
+        return None
+    choice = step.step_id.rpartition(".")[2]
+    return hashed("otlp", step.metadata["otlp"]["trace_id"], step.response_id, choice, *_words(step.response))
+
+
+def _words(answer: dict[str, Any]) -> list[str]:
+    """Its texts and the names of the tools it calls: conventions write the rest in different ways."""
+    content = answer.get("content")
+    parts = content if isinstance(content, list) else [{"text": content}]
+    texts = [part.get("text") for part in parts if isinstance(part, dict)]
+    calls = answer.get("tool_calls")
+    functions = [call.get("function") for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+    names = [function.get("name") for function in functions if isinstance(function, dict)]
+    return ["".join(text for text in texts if isinstance(text, str)).strip(), *map(str, names)]
 
 
 def _common(span: Span, said: Said) -> dict[str, Any]:

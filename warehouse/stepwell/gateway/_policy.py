@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from stepwell.exchange import Declared
 from stepwell.gateway._body import parsed, read_body
+from stepwell.gateway._openapi import RESPONSES, refusal
 from stepwell.gateway._problems import Problem, json_response
 from stepwell.gateway._take import Way
 from stepwell.sdk.records import checked
@@ -52,7 +53,11 @@ def policy_routes(way: Way) -> APIRouter:
     """Steps and calls that say nothing of their policy carry what was declared when they began and when they ended."""
     router = APIRouter(tags=["policy"])
     takes = {"requestBody": {"required": True, "content": {"application/json": {"schema": Policy.model_json_schema()}}}}
-    refusals: dict[int | str, dict[str, Any]] = {400: {"description": "No JSON."}, 422: {"description": "A bad field."}}
+    refusals: dict[int | str, dict[str, Any]] = {
+        **{code: RESPONSES[code] for code in (400, 413, 415)},
+        422: refusal("A bad field."),
+        503: refusal("The disk cannot keep it: come again after Retry-After."),
+    }
 
     @router.put("/policy", openapi_extra=takes, responses=_OK | refusals)
     async def put_policy(request: Request) -> Response:
@@ -62,7 +67,7 @@ def policy_routes(way: Way) -> APIRouter:
         policy = Declared(said.name, said.version, said.label)
         return _shown(*await asyncio.to_thread(way.declarations.declare, policy))
 
-    @router.get("/policy", responses=_OK | {404: {"description": "None was declared."}})
+    @router.get("/policy", responses=_OK | {404: refusal("None was declared.")})
     async def get_policy() -> Response:
         """The policy that was declared last."""
         known = way.declarations.now()

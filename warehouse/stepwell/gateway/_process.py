@@ -17,12 +17,15 @@ from fastapi import FastAPI
 
 from stepwell.errors import SettingsError
 from stepwell.gateway._app import create_app
+from stepwell.gateway._bulk_store import FILE as BULK
+from stepwell.gateway._bulk_store import Judgements
 from stepwell.gateway._config import GatewayConfig
 from stepwell.gateway._declarations import FILE
 from stepwell.gateway._memory import Memory
 from stepwell.gateway._stream import Streams
 from stepwell.gateway._tokens import Tokens
-from stepwell.gateway._warehouse import WarehouseView
+from stepwell.gateway._views import FILE as VIEWS
+from stepwell.gateway._warehouse import Place
 from stepwell.spool import Spool, SpoolWriter, read_cursor
 
 __all__ = ["run_gateway"]
@@ -46,11 +49,12 @@ def run_gateway(
     warehouse: str,
     storage_options: Mapping[str, str] | None,
     ready: Callable[[dict[str, Any]], None],
+    settings: Mapping[str, Any] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then finish what is under way and return.
 
     `ready` is called once with `{"port": …}` when requests are answered. The warehouse need not exist: it is opened by the first
-    request that reads.
+    request that reads. `settings`: those of the whole installation, to be shown.
 
     Raises:
         SettingsError: the address is taken or cannot be listened on, the token is empty, or others could reach the gateway and
@@ -67,29 +71,30 @@ def run_gateway(
         listener.close()
         raise
     writer = SpoolWriter(spool, cursor=lambda producer: read_cursor(folder, producer))
-    memory = Memory(folder / MEMORY)
+    memory, judgements = Memory(folder / MEMORY), Judgements(data / BULK)
     try:
         app = create_app(
             writer=writer,
             spool_folder=folder,
             token=token,
-            warehouse=lambda: _open_warehouse(warehouse, storage_options),
+            warehouse=Place(warehouse, storage_options),
             config=config,
             memory=memory,
+            judgements=judgements,
             policy=data / FILE,
             tokens=tokens,
+            views=data / VIEWS,
+            settings=settings,
         )
+        # Of a million steps it takes seconds, for which nobody should have to wait at the first look. Python waits for it at its end:
+        # a thread that it leaves behind in the database ends the process by SIGABRT.
+        threading.Thread(target=app.state.listing.warm, name="listing").start()
         _serve(app, listener, ready)
     finally:
         listener.close()
         writer.close()
         memory.close()
-
-
-def _open_warehouse(uri: str, storage_options: Mapping[str, str] | None) -> WarehouseView:
-    from stepwell.warehouse import Warehouse
-
-    return Warehouse.open(uri, storage_options=storage_options, create=False)
+        judgements.close()
 
 
 def _check_tokens(config: GatewayConfig, tokens: Tokens) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Sequence
-from typing import Annotated, Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import Query
 from starlette.responses import Response
 
-from stepwell.gateway._cursor import Key, literal, opaque
-from stepwell.gateway._openapi import PROBLEM
+from stepwell.gateway._cursor import Key, key_of, literal, opaque
+from stepwell.gateway._openapi import refusal
 from stepwell.gateway._problems import Problem, json_response
 from stepwell.gateway._warehouse import LazyWarehouse
 
@@ -20,10 +21,11 @@ __all__ = [
     "READ",
     "Cursor",
     "Filter",
+    "KeyColumns",
     "Limit",
+    "Order",
     "Rows",
     "equal",
-    "listed",
     "not_found",
     "page_sql",
     "with_json",
@@ -33,19 +35,20 @@ Limit = Annotated[int, Query(ge=1, le=500, description="Most rows to return.")]
 Cursor = Annotated[str | None, Query(max_length=4000, description="The `next` of the page before.")]
 Filter = Annotated[str | None, Query(min_length=1, max_length=256)]
 
+Order = Literal["newest", "oldest"]
+"""Of a page: by falling or by rising keys."""
+KeyColumns = Mapping[str, type[str] | type[int]]
+"""The columns that a list is in the order of, which together tell its rows apart."""
+
 _READING = 16
 """Most requests that read or wait to: they take turns, and none of them may take all threads from those that submit."""
 
 
-def _problem(description: str) -> dict[str, Any]:
-    return {"description": description, "content": {"application/problem+json": {"schema": PROBLEM}}}
-
-
 READ: dict[int | str, dict[str, Any]] = {
-    422: _problem("A parameter cannot be what it is."),
-    503: _problem("The store cannot be read, or too many read at once: come again after Retry-After."),
+    422: refusal("A parameter cannot be what it is."),
+    503: refusal("The store cannot be read, or too many read at once: come again after Retry-After."),
 }
-FOUND: dict[int | str, dict[str, Any]] = READ | {404: _problem("There is none of this id.")}
+FOUND: dict[int | str, dict[str, Any]] = READ | {404: refusal("There is none of this id.")}
 """Of an endpoint for one thing."""
 
 
@@ -63,14 +66,44 @@ class Rows:
             Problem: 503, where too many are reading.
             StoreError: the warehouse cannot be opened or read.
         """
+        with self.turn():
+            found = self.warehouse.query(sql)
+        rows: list[dict[str, Any]] = found.to_pylist(maps_as_pydicts="lossy")
+        return rows
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """One of the requests that may read at once. Raises Problem: 503, where too many do."""
         if not self._free.acquire(blocking=False):
             raise Problem(503, f"more than {_READING} requests read at once: come again", headers={"retry-after": "1"})
         try:
-            found = self.warehouse.query(sql)
+            yield
         finally:
             self._free.release()
-        rows: list[dict[str, Any]] = found.to_pylist(maps_as_pydicts="lossy")
-        return rows
+
+    def one(self, select: str, kind: str, id_: str) -> dict[str, Any]:
+        """The row whose `<kind>_id` is `id_`. Raises as `ask` does, and Problem (404) where there is none."""
+        found = self.ask(f"{select} WHERE {kind}_id = {literal(id_)}")
+        if not found:
+            raise not_found(kind, id_)
+        return found[0]
+
+    def page(
+        self,
+        select: str,
+        where: Sequence[str],
+        key: KeyColumns,
+        *,
+        cursor: str | None,
+        limit: int,
+        order: Order = "oldest",
+    ) -> Response:
+        """The answer to a request for a page. Raises as `ask` does, and Problem (422) for a cursor that is none of this list's."""
+        after = None if cursor is None else key_of(cursor, list(key.values()))
+        rows = self.ask(page_sql(select, where, list(key), after, order, limit))
+        page = rows[:limit]
+        following = opaque([page[-1][column] for column in key]) if len(rows) > limit else None
+        return json_response({"items": page, "next": following})
 
 
 def equal(**filters: str | None) -> list[str]:
@@ -79,7 +112,7 @@ def equal(**filters: str | None) -> list[str]:
 
 
 def page_sql(
-    select: str, where: Sequence[str], columns: Sequence[str], after: Key | None, order: str, limit: int
+    select: str, where: Sequence[str], columns: Sequence[str], after: Key | None, order: Order, limit: int
 ) -> str:
     """One page and one row more, which tells whether there is another page. `after`: the first columns' values to begin behind."""
     names = [f'"{column}"' for column in columns]
@@ -91,14 +124,6 @@ def page_sql(
     direction = "DESC" if order == "newest" else "ASC"
     ordering = ", ".join(f"{name} {direction}" for name in names)
     return f"{select}{clause} ORDER BY {ordering} LIMIT {limit + 1}"
-
-
-def listed(rows: list[dict[str, Any]], limit: int, columns: Sequence[str]) -> Response:
-    """The answer to a request for a page."""
-    page = rows[:limit]
-    more = len(rows) > limit
-    following = opaque([page[-1][column] for column in columns]) if more else None
-    return json_response({"items": page, "next": following})
 
 
 def with_json(row: dict[str, Any], columns: Collection[str]) -> dict[str, Any]:

@@ -5,99 +5,131 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
+from pydantic import Field
 from starlette.responses import Response
 
-from stepwell.gateway._cursor import key_of, literal
+from stepwell.gateway._cursor import literal
+from stepwell.gateway._filters import StepFilters
+from stepwell.gateway._listing_tables import AGENT
 from stepwell.gateway._problems import json_response
+from stepwell.gateway._read_listed import Listed, Paging, Source
 from stepwell.gateway._read_rows import (
     FOUND,
     READ,
-    Cursor,
-    Filter,
-    Limit,
+    KeyColumns,
+    Order,
     Rows,
     equal,
-    listed,
-    not_found,
-    page_sql,
     with_json,
 )
 from stepwell.gateway._read_tree import lineage_of
+from stepwell.gateway._sorting import Columns, order_of
 
 __all__ = ["STEP", "STEP_KEY", "step_routes"]
 
-Order = Annotated[Literal["newest", "oldest"], Query(description="In the order of commit; clocks are not trusted.")]
-Version = Annotated[int | None, Query(ge=-(2**63), lt=2**63)]
-Since = Annotated[int | None, Query(ge=0, lt=2**62, description="Only what later commits than this one brought.")]
+_NUMBERS = ("turn", "policy_version", "prompt_length", "input_tokens", "output_tokens", "reward")
+_TEXTS = ("step_id", "trajectory_id", "group_id", "prompt_id", "status", "model", "source", "agent")
+SortedBy = Literal[
+    "commit", "-commit", "finished_at", "-finished_at", "started_at", "-started_at", "duration", "-duration",
+    "turn", "-turn", "policy_version", "-policy_version", "prompt_length", "-prompt_length",
+    "input_tokens", "-input_tokens", "output_tokens", "-output_tokens", "reward", "-reward",
+    "step_id", "-step_id", "trajectory_id", "-trajectory_id", "group_id", "-group_id", "prompt_id", "-prompt_id",
+    "status", "-status", "model", "-model", "source", "-source", "agent", "-agent",
+]  # fmt: skip
 
-STEP = """SELECT step_id, call_id, trajectory_id, prompt_id, group_id, split, parent_id, turn, status, finish_reason,
+STEP = f"""SELECT step_id, call_id, trajectory_id, prompt_id, group_id, split, parent_id, turn, status, finish_reason,
     trainable, untrainable_reason, superseded_by, side, policy, policy_version, model, source, dialect, prompt_length,
-    input_tokens, output_tokens, step_reward, trajectory_reward, labels, drift, tool_error, refusal,
-    started_at, finished_at, "commit", producer, sequence FROM steps"""
+    input_tokens, output_tokens, step_reward, trajectory_reward, labels, drift, drift_cause, tool_error, refusal,
+    {AGENT} AS agent, started_at, first_token_at, finished_at, "commit", producer, sequence FROM steps"""
 """Steps without their tokens and texts."""
-STEP_KEY = ("commit", "producer", "sequence", "step_id")
-_KINDS = (int, str, int, str)
+STEP_KEY: KeyColumns = {"commit": int, "producer": str, "sequence": int, "step_id": str}
+_STEPS = Source("steps", STEP_KEY, "step_id", STEP)
+
+SORTS: Columns = {
+    "commit": ('"commit"', "number"),
+    "finished_at": ("epoch_us(finished_at)", "number"),
+    "started_at": ("epoch_us(started_at)", "number"),
+    "duration": ("epoch_us(finished_at) - epoch_us(started_at)", "number"),
+    **{name: (name, "number") for name in _NUMBERS},
+    **{name: (name, "text") for name in _TEXTS},
+}
+"""What steps can be sorted by. `reward`: the step's, or else its trajectory's."""
+
+
+class StepQuery(StepFilters, Paging):
+    """What is asked of the list."""
+
+    order: Order = Field(
+        default="newest", description="In the order of commit; clocks are not trusted. Not with `sort`."
+    )
+    sort: SortedBy | None = Field(
+        default=None,
+        description="A column; with `-` before it from the greatest down. Steps without a value come last.",
+    )
+
+    def plain(self) -> list[str] | None:
+        """Conditions on the view `steps`, where its newest or a trajectory's steps are all that is asked for: found by an index."""
+        if self.count or self.sort is not None or not self.given() <= {"trajectory_id", "since_commit"}:
+            return None
+        where = equal(trajectory_id=self.trajectory_id)
+        return where + ([] if self.since_commit is None else [f'"commit" > {self.since_commit}'])
+
 
 _WHOLE = "prompt_ids, messages, tools"
 _JSON = ("messages", "tools", "response", "sampling", "usage", "metadata", "extra")
 
 
-def step_routes(rows: Rows) -> APIRouter:
+def step_routes(rows: Rows, listed: Listed) -> APIRouter:
     """Plain functions: they block, so FastAPI runs them in threads."""
     router = APIRouter(tags=["read"])
 
     @router.get("/steps", responses=READ)
-    def get_steps(
-        limit: Limit = 100,
-        cursor: Cursor = None,
-        order: Order = "newest",
-        trajectory_id: Filter = None,
-        group_id: Filter = None,
-        prompt_id: Filter = None,
-        status: Filter = None,
-        source: Filter = None,
-        split: Filter = None,
-        model: Filter = None,
-        policy_version_min: Version = None,
-        policy_version_max: Version = None,
-        since_commit: Since = None,
-    ) -> Response:
-        """Committed steps, newest first, without tokens and texts."""
-        where = equal(
-            trajectory_id=trajectory_id,
-            group_id=group_id,
-            prompt_id=prompt_id,
-            status=status,
-            source=source,
-            split=split,
-            model=model,
+    def get_steps(asked: Annotated[StepQuery, Query()]) -> Response:
+        """Committed steps, without tokens and texts, newest first or as `sort` says."""
+        if (where := asked.plain()) is not None:
+            return rows.page(STEP, where, STEP_KEY, cursor=asked.cursor, limit=asked.limit, order=asked.order)
+        order = order_of(asked.sort or ("-commit" if asked.order == "newest" else "commit"), SORTS, list(STEP_KEY))
+        meant = listed.meant(asked)
+        return json_response(
+            listed.page(_STEPS, meant, order, cursor=asked.cursor, limit=asked.limit, count=asked.count)
         )
-        where += [] if policy_version_min is None else [f"policy_version >= {literal(policy_version_min)}"]
-        where += [] if policy_version_max is None else [f"policy_version <= {literal(policy_version_max)}"]
-        key = None if cursor is None else key_of(cursor, _KINDS)
-        where += [] if since_commit is None else [f'"commit" > {since_commit}']
-        return listed(rows.ask(page_sql(STEP, where, STEP_KEY, key, order, limit)), limit, STEP_KEY)
 
     @router.get("/steps/{step_id:path}", responses=FOUND)
     def get_step(step_id: str) -> Response:
         """One step, whole: prompt, answer, tokens, what is resolved about it, its feedback and its place in the tree."""
-        found = rows.ask(f"SELECT * EXCLUDE ({_WHOLE}), {_WHOLE} FROM steps WHERE step_id = {literal(step_id)}")
-        if not found:
-            raise not_found("step", step_id)
-        step = with_json(found[0], _JSON)
+        found = rows.one(f"SELECT * EXCLUDE ({_WHOLE}), {_WHOLE} FROM steps", "step", step_id)
+        step = with_json(found, _JSON)
         return json_response({**step, "lineage": _lineage(rows, step), "feedback": _feedback(rows, step)})
 
     return router
 
 
 def _lineage(rows: Rows, step: dict[str, Any]) -> dict[str, Any]:
-    if step["trajectory_id"] is None:
-        return lineage_of(step, [step])
-    peers = rows.ask(
-        f"SELECT step_id, parent_id, call_id FROM steps WHERE trajectory_id = {literal(step['trajectory_id'])} "
-        'ORDER BY "commit", producer, sequence, step_id'
+    peers = [step]
+    if step["trajectory_id"] is not None:
+        peers = rows.ask(
+            f"SELECT step_id, parent_id, call_id FROM steps WHERE trajectory_id = {literal(step['trajectory_id'])} "
+            'ORDER BY "commit", producer, sequence, step_id'
+        )
+    return {**lineage_of(step, peers), "same_answer": _same_answer(rows, step)}
+
+
+def _same_answer(rows: Rows, step: dict[str, Any]) -> list[str]:
+    """A trace's step and the captured one know each other by the provider's id and the number of the choice."""
+    if step["response_id"] is None:
+        return []
+    found = rows.ask(
+        "SELECT step_id, json_extract(metadata, '$.otlp') IS NOT NULL AS traced FROM steps "
+        f"WHERE response_id = {literal(step['response_id'])} ORDER BY step_id"
     )
-    return lineage_of(step, peers)
+    traced = {row["step_id"]: row["traced"] for row in found}
+    own, choice = traced.get(step["step_id"]), _choice(step["step_id"])
+    return [id_ for id_, other in traced.items() if other is not own and _choice(id_) == choice]
+
+
+def _choice(step_id: str) -> str:
+    number = step_id.rpartition(".")[2]
+    return number if number.isdecimal() else ""
 
 
 def _feedback(rows: Rows, step: dict[str, Any]) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from stepwell.errors import InvalidRecord
 from stepwell.gateway._body import Unreadable
 from stepwell.gateway._memory import hashed
 from stepwell.gateway._project import with_project
-from stepwell.sdk.records import Feedback, Step, Trajectory, checked, encoded
+from stepwell.sdk.records import Feedback, Step, Trajectory, checked, encoded, something_was_seen
 from stepwell.spool import Entry
 
 __all__ = ["HEAD", "ID_FIELDS", "Checked", "Kind", "NewId", "entry_of", "record_of", "refused"]
@@ -58,12 +58,14 @@ def record_of(kind: Kind, values: object, marks: Marks, new_id: NewId) -> Checke
 def named(kind: Kind, values: object, new_id: NewId) -> object:
     """`values` with the token's project, and an id where they have none and the request has one to give.
 
-    Raises InvalidRecord for a line that is no JSON, and for another project.
+    Raises InvalidRecord for a line that is no JSON, for another project, and for a step that saw nothing.
     """
     if isinstance(values, Unreadable):
         raise values.error
     if not isinstance(values, dict):
         return values
+    if kind == "step":
+        something_was_seen(values)
     values = with_project(kind, values)
     field = ID_FIELDS[kind]
     return {**values, field: id_} if field not in values and (id_ := new_id()) is not None else values

@@ -18,18 +18,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stepwell.errors import InvalidRecord
+from stepwell.gateway._declarations import Declarations
 from stepwell.gateway._memory import hashed
 from stepwell.gateway._records import HEAD, Checked, NewId, named, refused
 from stepwell.sdk.records import MAX_IDS, MAX_LOGPROB, Step, checked, encoded
 from stepwell.spool import Entry
+from stepwell.warehouse import StepColumns
 
 __all__ = ["Row", "row_with", "rows_of", "steps_entry", "with_entries"]
 
-STEPS = "steps"
-JSON = ("messages", "response", "tools", "sampling", "usage", "metadata", "extra")
-TIMES = ("started_at", "first_byte_at", "first_token_at", "finished_at")
-LISTS = {"prompt_ids": np.dtype(np.int32), "response_ids": np.dtype(np.int32), "logprobs": np.dtype(np.float32)}
-_TYPES = {"policy_version": pa.int64(), "reward": pa.float64(), "trainable": pa.bool_()}
+JSON, TIMES = StepColumns.JSON, StepColumns.TIMES
+LISTS = {name: np.dtype(np.float32 if name == "logprobs" else np.int32) for name in StepColumns.LISTS}
 _PLAIN = tuple(name for name in Step.model_fields if name not in LISTS)
 _LEFT_OUT = {name: field.default for name, field in Step.model_fields.items() if not field.default_factory}
 LEAST_LOGPROB = float(np.finfo(np.float32).min)
@@ -104,8 +103,11 @@ def row_with(step: Step, lists: tuple[Array | None, ...], *, whole: bool = True)
     return Row(step.step_id, key=hashed(f"step.{step.step_id}"), step=step, lists=lists, whole=whole)
 
 
-def with_entries(rows: Sequence[Row]) -> None:
-    """Give each row the entry it is kept by: one for all, where there are several."""
+def with_entries(items: Sequence[Checked], declarations: Declarations) -> None:
+    """Give each step what is declared of its policy, and the entry it is kept by: one for all, where there are several."""
+    rows = [item for item in items if isinstance(item, Row)]
+    for row in rows:
+        row.step = declarations.stamp(row.step)
     if len(rows) == 1 and rows[0].whole:
         rows[0].entries = (Entry(f"step.{rows[0].id}", "step", HEAD, encoded(rows[0].step)),)
     elif rows:
@@ -130,7 +132,7 @@ def steps_entry(rows: Sequence[Row]) -> Entry:
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
     digest = hashlib.blake2b(b"".join(row.key for row in rows), digest_size=16).hexdigest()
-    return Entry(f"{STEPS}.{digest}", STEPS, HEAD, sink.getvalue().to_pybytes())
+    return Entry(f"{StepColumns.RECORD}.{digest}", StepColumns.RECORD, HEAD, sink.getvalue().to_pybytes())
 
 
 def _column(name: str, values: list[Any]) -> pa.Array:
@@ -138,7 +140,7 @@ def _column(name: str, values: list[Any]) -> pa.Array:
         return pa.array(
             [None if value is None else orjson.dumps(value).decode() for value in values], pa.large_string()
         )
-    return pa.array(values, pa.timestamp("us", "UTC") if name in TIMES else _TYPES.get(name, pa.string()))
+    return pa.array(values, pa.timestamp("us", "UTC") if name in TIMES else StepColumns.OTHERS.get(name, pa.string()))
 
 
 def _list_column(lists: Sequence[Array | None], dtype: np.dtype[Any]) -> pa.Array:

@@ -25,8 +25,8 @@ __all__ = ["Streams", "stream_routes"]
 MOST_CLIENTS = 32
 _PAUSE = 0.5
 """Seconds between two looks for something new."""
-_READERS = 4
-"""Threads that look at once, for all clients."""
+_READERS = 2
+"""Threads that look at once, for all clients: fewer than there may be readers (`_warehouse.MOST`), so that pages go on meanwhile."""
 _RETRY = 2000
 """Milliseconds after which a client that was cut off comes again."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from stepwell.gateway._cursor import Key, key_of, opaque
@@ -23,6 +24,8 @@ _MANY = 500
 """Rows that are read at once, of steps and of events."""
 _AGE = 0.5
 """Seconds for which the number of the newest commit is taken as it is, however many clients there are."""
+_LOOKS = 4
+"""Looks whose answers are kept, for other clients at the same place."""
 _EVENT_KEY = ("commit", "producer", "sequence", "event_id")
 _STEP_RANK, _EVENT_RANK = 0, 1
 """Of what one record brought, the step comes before the events about it."""
@@ -64,6 +67,25 @@ class Item(NamedTuple):
     row: dict[str, Any]
 
 
+Found = tuple[list[Item], Position]
+"""Rows, and where to go on."""
+
+
+class _Look:
+    """A look behind one position: the first who asks looks, and others wait for that one only."""
+
+    def __init__(self, work: Callable[[], Found]) -> None:
+        self._work, self._lock = work, threading.Lock()
+        self._found: Found | None = None
+
+    def found(self) -> Found:
+        """Raises what the look raises; then the next who asks looks again."""
+        with self._lock:
+            if self._found is None:
+                self._found = self._work()
+            return self._found
+
+
 class Feed:
     """For all clients of a gateway. Every call may block: call it in a thread."""
 
@@ -71,7 +93,7 @@ class Feed:
         self._warehouse, self._clock = warehouse, clock
         self._lock = threading.Lock()
         self._known, self._until = 0, float("-inf")
-        self._last: tuple[Position, int, tuple[list[Item], Position]] | None = None
+        self._looks: dict[tuple[Position, int], _Look] = {}
 
     def opened(self, cursor: str | None, since_commit: int | None) -> Position:
         """Where to begin: behind a cursor, behind a commit, or by default behind the newest commit.
@@ -91,15 +113,19 @@ class Feed:
             raise Problem(422, f"{name}: is beyond the newest commit, {newest}; start again without one", field=name)
         return position
 
-    def after(self, position: Position) -> tuple[list[Item], Position]:
+    def after(self, position: Position) -> Found:
         """The next rows, and where to go on: none when there are no more by now. Raises StoreError."""
         with self._lock:
             newest = self._newest()
             if position.commit > newest:
                 return [], position
-            if self._last is None or self._last[:2] != (position, newest):  # clients that keep up share one look
-                self._last = position, newest, self._look(position, newest)
-            return self._last[2]
+            look = self._looks.pop((position, newest), None) or _Look(partial(self._look, position, newest))
+            self._looks[position, newest] = (
+                look  # clients that keep up share it; the last one is the latest that was asked for
+            )
+            if len(self._looks) > _LOOKS:
+                del self._looks[next(iter(self._looks))]
+        return look.found()  # one that catches up takes long, and holds nobody who is somewhere else
 
     def _newest(self) -> int:
         if self._clock() >= self._until:
@@ -107,9 +133,9 @@ class Feed:
             self._until = self._clock() + _AGE
         return self._known
 
-    def _look(self, position: Position, newest: int) -> tuple[list[Item], Position]:
+    def _look(self, position: Position, newest: int) -> Found:
         """Each query sees what is committed when it runs: later commits than `newest` are left for the next time."""
-        steps = page_sql(STEP, [], STEP_KEY, position.steps_after(), "oldest", _MANY - 1)
+        steps = page_sql(STEP, [], list(STEP_KEY), position.steps_after(), "oldest", _MANY - 1)
         events = page_sql("SELECT * FROM events", [], _EVENT_KEY, position.events_after(), "oldest", _MANY - 1)
         found = [
             *(_item("step", _STEP_RANK, row, "step_id") for row in self._rows(steps)),

@@ -17,7 +17,7 @@ from stepwell.gateway._exchanges import SubmittedExchange, exchange_of
 from stepwell.gateway._openapi import RESPONSES, takes, takes_fields
 from stepwell.gateway._problems import Problem
 from stepwell.gateway._records import Checked, Kind, NewId, record_of
-from stepwell.gateway._rows import Row, rows_of, with_entries
+from stepwell.gateway._rows import rows_of, with_entries
 from stepwell.gateway._take import Look, Way
 from stepwell.gateway._webhooks import Signatures, webhook_routes
 from stepwell.sdk.records import Feedback, Step, Trajectory
@@ -84,10 +84,7 @@ class _Looks:
 
     def prepare(self, items: Sequence[Checked]) -> None:
         """Steps that are new get what is declared of their policy, and their entry."""
-        rows = [item for item in items if isinstance(item, Row)]
-        for row in rows:
-            row.step = self._way.declarations.stamp(row.step)
-        with_entries(rows)
+        with_entries(items, self._way.declarations)
 
     def records(self, kind: Kind) -> Look:
         def look(body: Body, new_id: NewId) -> list[Checked]:

@@ -23,7 +23,7 @@ from stepwell.gateway._body import NDJSON, read_body
 from stepwell.gateway._events import Event
 from stepwell.gateway._memory import hashed
 from stepwell.gateway._once import ids_of
-from stepwell.gateway._openapi import RESPONSES, takes
+from stepwell.gateway._openapi import RESPONSES, refusal, takes
 from stepwell.gateway._problems import Problem
 from stepwell.gateway._take import Look, Way
 
@@ -35,9 +35,10 @@ TOLERANCE = 300
 _VERSION = "v1="
 _MOST = 10
 """Signatures that are looked at in one header."""
+_TAKES = takes(Event, NDJSON, keyed=False)  # a signature is a key
 _REFUSALS: dict[int | str, dict[str, Any]] = {
-    401: {"description": "The signature or the time does not fit."},
-    409: {"description": "The signature was used before."},
+    401: refusal("The signature or the time does not fit."),
+    409: refusal("The signature was used before."),
 }
 
 
@@ -71,7 +72,7 @@ def webhook_routes(way: Way, signatures: Signatures, look: Look) -> APIRouter:
     router = APIRouter(tags=["submit"])
     under_way: set[bytes] = set()
 
-    @router.post("/webhooks/{source}", openapi_extra=takes(Event, NDJSON), responses=RESPONSES | _REFUSALS)
+    @router.post("/webhooks/{source}", openapi_extra=_TAKES, responses=RESPONSES | _REFUSALS)
     async def post_webhook(source: str, request: Request) -> Response:
         """One event, or an array of events, signed with the secret of the source (`gateway.webhooks`)."""
         body = await read_body(request, way.config.max_body_bytes, "json", "ndjson")
