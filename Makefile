@@ -11,7 +11,7 @@ STAMPS := $(VENV)/.stamps
 export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: help setup demo test soak check docs bench format lock clean
+.PHONY: help setup demo test browser soak trainer check docs bench format lock clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 10
@@ -48,8 +48,18 @@ demo: $(STAMPS)/run ## run the main job once, on your machine (ARGS="--json", "-
 test: $(STAMPS)/dev ## run the tests (ARGS="-k proxy")
 	@$(PY) -m pytest --numprocesses auto --dist loadfile $(ARGS)
 
+browser: ## have Chromium for the dashboard's tests: what is there (STEPWELL_TEST_CHROMIUM), else Debian's, as root
+	@if command -v "$${STEPWELL_TEST_CHROMIUM:-chromium}" >/dev/null; then echo "stepwell: $$(command -v "$${STEPWELL_TEST_CHROMIUM:-chromium}")"; \
+	 elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && { apt-get update -qq; \
+	   DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium fonts-dejavu-core </dev/null; } >/dev/null 2>&1; \
+	 then echo "stepwell: installed $$(command -v chromium)"; \
+	 else echo "stepwell: no Chromium here and none could be installed: the dashboard's tests in a browser are skipped"; fi
+
 soak: $(STAMPS)/dev ## kill and pause the warehouse's processes a thousand times (ARGS="--rounds 100 --seed 1 --store s3")
 	@$(PY) -m tests.soak $(ARGS)
+
+trainer: ## run the tests with PyTorch in an environment of their own, .tools/trainer (ARGS="-k packed")
+	@.ci/trainer $(ARGS)
 
 check: $(STAMPS)/dev ## ruff, mypy --strict, pyright
 	$(VENV)/bin/ruff format --check .
@@ -71,6 +81,7 @@ bench: $(STAMPS)/dev ## run the benchmarks (ARGS="--json")
 lock: $(PY) ## write requirements/*.txt anew from pyproject.toml
 	$(UV) pip compile --quiet --universal --python-version $(PYTHON_VERSION) --all-extras pyproject.toml -o requirements/run.txt
 	$(UV) pip compile --quiet --universal --python-version $(PYTHON_VERSION) --all-extras --group dev -c requirements/run.txt pyproject.toml -o requirements/dev.txt
+	$(UV) pip compile --quiet --universal --python-version 3.11 --extra warehouse --group trainer pyproject.toml -o requirements/trainer.txt
 
 clean: ## remove .venv, .tools and caches; data stays
 	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from stepwell.cli import main
 from stepwell.cli._flush import wait_committed
 from stepwell.errors import DeliveryError, StoreError
-from stepwell.spool import Entry, Spool
+from stepwell.spool import Entry, Spool, read_cursor
 
 
 def test_it_returns_when_all_have_caught_up() -> None:
@@ -39,6 +40,57 @@ def test_what_the_store_said_is_passed_on() -> None:
 
     with pytest.raises(DeliveryError, match="the bucket is gone"):
         wait_committed({"a": 1}, away, timeout=0)
+
+
+def test_what_is_damaged_is_waited_for_no_longer_than_the_rest() -> None:
+    marks = [{"a": 1, "b": 1}, {"a": 3, "b": 1}, {"a": 3, "b": 5}]
+    asked: list[Mapping[str, int]] = []
+
+    def damaged(after: Mapping[str, int]) -> dict[str, str]:
+        asked.append(after)
+        return {"a": "a page of a.db is gone"} if after.get("a") == 3 else {}
+
+    with pytest.raises(DeliveryError) as raised:
+        wait_committed({"a": 5, "b": 5}, lambda: marks.pop(0) if marks[1:] else marks[0], timeout=60, damaged=damaged)
+    expected = "all is committed but what cannot be read any more: 2 records of a (a page of a.db is gone)"
+    assert str(raised.value) == expected
+    assert asked[0] == {"a": 1, "b": 1} and asked[-1] == {"a": 3}
+
+
+def test_while_the_store_is_away_nothing_is_said_to_be_lost() -> None:
+    def away() -> dict[str, int]:
+        raise StoreError("the bucket is gone")
+
+    with pytest.raises(DeliveryError, match="not committed after 0 s: 1 of a; the bucket is gone"):
+        wait_committed({"a": 1}, away, timeout=0, damaged=lambda after: dict.fromkeys(after, "damaged"))
+
+
+def test_a_damaged_end_of_a_spool_is_said_at_once(place: Path, capfd: Any) -> None:
+    pytest.importorskip("lancedb", reason="the warehouse's packages are not installed")
+    from stepwell.warehouse import Ingest, Warehouse
+
+    spools = place / "stepwell-data" / "spool"
+    path = spools / "gateway.db"
+    with Spool(path) as spool:
+        for number in range(40):
+            step = {"step_id": f"s{number}", "response": "x" * 3000}
+            spool.append([Entry(id=f"step.{number}", kind="step", body=json.dumps(step).encode())])
+        producer = spool.producer
+    whole = path.read_bytes()
+    page = int.from_bytes(whole[16:18], "big")
+    with path.open("r+b") as file:
+        file.seek(whole.rindex(b'"step_id": "s39"') // page * page)
+        file.write(b"\xa5" * page)
+    worker = Ingest(Warehouse.open(place / "stepwell-data" / "warehouse"), spools)
+    while worker.run_once():
+        pass
+    worker.close()
+    done = read_cursor(spools, producer)
+    assert 30 < done < 40
+    assert main(["flush", "--timeout", "3600"]) == 1
+    said = capfd.readouterr().err
+    assert f"all is committed but what cannot be read any more: {40 - done} records of {producer}" in said
+    assert str(path) in said and f"above record {done}" in said
 
 
 def test_with_nothing_accepted_there_is_nothing_to_wait_for(place: Path, capfd: Any) -> None:

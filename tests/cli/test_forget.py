@@ -96,6 +96,31 @@ def test_the_example_of_the_help_selects_what_it_says(data: Path, left: Callable
     assert left() == ["good"]
 
 
+@pytest.mark.usefixtures("data")
+def test_what_programs_have_yet_to_deliver_is_named_and_refused_when_it_arrives(
+    data: Path, capfd: Any, left: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from stepwell import sdk
+
+    monkeypatch.setenv("STEPWELL_HOME", str(tmp_path / "home"))
+    with sdk.Client("http://127.0.0.1:9", "token") as client:  # nobody listens there
+        late: dict[str, Any] = {"messages": [{"role": "user", "content": "late"}], "response": "a"}
+        client.submit_step(step_id="late", trajectory="bad", **late)
+        assert client.flush(0).spooled == 1
+        assert main(["forget", "--trajectory", "bad", "--trajectory", "never-came", "--yes", "--json"]) == 0
+        ((path, waiting),) = json.loads(capfd.readouterr().out)["undelivered"].items()
+        assert waiting == 1 and Path(path).is_relative_to(tmp_path / "home" / "sdk")
+        client.close(0)
+    assert main(["forget", "--trajectory", "bad", "--yes"]) == 0
+    assert f"{path} (1 records)" in capfd.readouterr().out
+    with Spool(data / "spool" / "gateway.db") as spool:  # as the gateway gets it at last
+        for name in ("bad", "never-came"):
+            body = {**late, "step_id": f"late-{name}", "trajectory_id": name, "response": {"content": "a"}}
+            spool.append([Entry(id=f"step.late.{name}", kind="step", body=json.dumps(body).encode())])
+    assert main(["forget", "--trajectory", "nothing", "--yes"]) == 0  # takes in what is in the spools
+    assert left() == ["good"]
+
+
 def test_where_there_is_no_warehouse(place: Path, capfd: Any) -> None:
     assert main(["forget", "--trajectory", "bad", "--yes"]) == 2
     assert "no warehouse" in capfd.readouterr().err

@@ -35,7 +35,8 @@ HEAVY = [
 def test_the_commands_are_all_there() -> None:
     assert set(COMMANDS) == {
         *("run", "demo", "up", "proxy", "gateway", "ingest", "import", "query", "score", "flush", "dataset", "token"),
-        *("maintain", "verify", "migrate", "copy", "forget", "doctor", "ca", "version"),
+        *("maintain", "verify", "migrate", "copy", "forget", "export", "doctor", "ca", "version"),
+        "dashboard",
     }
 
 

@@ -55,7 +55,7 @@ def test_versions_are_kept_for_an_hour_or_as_set(warehouse: Path, monkeypatch: p
     assert main(["maintain", "--json"]) == 0
     said = json.loads(capfd.readouterr().out)
     assert said["tables"]["events"]["versions"] == 0
-    assert set(said) == {"dry_run", "tables", "payloads", "raw", "litter", "errors"}
+    assert set(said) == {"dry_run", "tables", "payloads", "datasets", "raw", "litter", "errors"}
     monkeypatch.setenv("STEPWELL_INGEST__KEEP_VERSIONS", "0")
     assert main(["maintain", "--json"]) == 0
     said = json.loads(capfd.readouterr().out)["tables"]["events"]

@@ -69,4 +69,6 @@ def test_only_fields_are_settings() -> None:
     assert not is_setting(Model, "SECTION")
     with pytest.raises(SettingsError, match="STEPWELL_SECTOIN"):
         refuse_unknown_variables(Model, {"STEPWELL_SECTOIN": ""})
-    refuse_unknown_variables(Model, {"STEPWELL_HOME": "", "stepwell_section": "", "OTHER": ""})
+    refuse_unknown_variables(
+        Model, {"STEPWELL_HOME": "", "stepwell_section": "", "STEPWELL_TEST_NODE": "", "OTHER": ""}
+    )

@@ -183,3 +183,23 @@ def test_an_occupied_port_stops_everything_with_one_clear_line(stepwell: Callabl
     lock = ProcessLock(place / "stepwell-data" / "up.lock")
     assert lock.acquire()
     lock.release()
+
+
+_GIVEN_TO_ANOTHER_THREAD = """
+import queue, signal, threading, time
+from stepwell.cli import _up
+def other():
+    time.sleep(0.5)
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+    time.sleep(60)
+wake = queue.SimpleQueue()
+_up._stop_on_signals(wake, None)
+threading.Thread(target=other, daemon=True).start()
+_up._wait(wake)
+"""
+
+
+def test_a_signal_that_another_thread_is_given_stops_it_too() -> None:
+    """As it may be when a process that was stopped goes on."""
+    done = subprocess.run([sys.executable, "-c", _GIVEN_TO_ANOTHER_THREAD], timeout=30, check=False)
+    assert done.returncode == 0

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
+import httpx2
 import lance
 import pyarrow as pa
 import pytest
@@ -164,3 +169,29 @@ def test_there_is_nothing_to_verify_where_no_demo_ran(tmp_path: Path) -> None:
     done = run_stepwell("demo", "--verify", "--data", "nowhere", env=environment, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"stepwell: no demo has run on {tmp_path / 'nowhere'} yet; `stepwell demo` runs one\n"
+
+
+def listed(http: httpx2.Client) -> list[str]:
+    """The trajectory of each step that there is."""
+    return [step["trajectory_id"] for step in http.get("/api/v1/steps", params={"limit": 500}).json()["items"]]
+
+
+def test_the_stack_stays_up_and_agents_go_on(copy: Path, tmp_path: Path) -> None:
+    """`--live`, until it is told to stop: what a dashboard asks for grows."""
+    environment = clean_environment(tmp_path / "home")
+    command = [sys.executable, "-P", "-m", "stepwell.cli", "demo", "--verify", "--live", "--data", str(copy)]
+    with subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            address = next(line for line in process.stdout if line.startswith("The dashboard:")).split()[2]
+            token = (tmp_path / "home" / "token").read_text().strip()
+            assert token not in address, "no terminal: no token"
+            with httpx2.Client(base_url=address, headers={"authorization": f"Bearer {token}"}) as http:
+                assert "Stepwell" in http.get("/").text
+                before = listed(http)
+                while not any(name.startswith("live-") for name in listed(http)):
+                    time.sleep(0.5)
+                assert len(listed(http)) > len(before) >= 48
+        finally:
+            process.send_signal(signal.SIGTERM)
+        assert process.wait(90) == 0

@@ -27,7 +27,12 @@ SIZE = 24 << 20
 CALLS = 4
 pytestmark = pytest.mark.timeout(400)
 
-STEP = {"step_id": "posted", "trajectory_id": "posted", "messages": [], "response": "ja"}
+STEP = {
+    "step_id": "posted",
+    "trajectory_id": "posted",
+    "messages": [{"role": "user", "content": "q"}],
+    "response": "ja",
+}
 
 Full = Callable[[Installation, Up], AbstractContextManager[None]]
 

@@ -68,7 +68,8 @@ class Work:
         with httpx2.Client(trust_env=False, headers=headers) as client:
             while not self.stop.wait(0.05):
                 name = f"posted-{len(self.accepted)}"
-                step = {"step_id": name, "trajectory_id": "posted", "messages": [], "response": "ja", "reward": 1.0}
+                said = [{"role": "user", "content": "q"}]
+                step = {"step_id": name, "trajectory_id": "posted", "messages": said, "response": "ja", "reward": 1.0}
                 answer = client.post(f"{self.installation.gateway}/api/v1/steps", json=step)
                 assert (answer.status_code, answer.json()["items"][0]["status"]) == (200, "accepted"), answer.text
                 self.accepted.append(name)

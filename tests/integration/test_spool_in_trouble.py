@@ -56,8 +56,8 @@ def test_a_proxy_starts_beside_its_damaged_spool(site: Site, tmp_path: Path) -> 
     with Spool(data / "spool" / "proxy.db") as spool:
         spool.append([Entry(f"e{number}", "k", body=bytes(2000)) for number in range(50)])
     with (data / "spool" / "proxy.db").open("r+b") as file:
-        file.seek(10 * 4096)
-        file.write(os.urandom(20 * 4096))
+        file.seek(2 * 16384)
+        file.write(os.urandom(5 * 16384))
     site.script(Reply(content="Grüße 👋"))
     log = tmp_path / "proxy.log"
     with _running_proxy(_settings(_config(world.server), data, home), log) as (_, ports):

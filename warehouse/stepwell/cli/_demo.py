@@ -33,6 +33,10 @@ def demo(
     verify: Annotated[
         bool, typer.Option("--verify", help="Run nothing: check what the last demo left in the data folder once more")
     ] = False,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Then keep the stack up, for the dashboard, until Ctrl-C")
+    ] = False,
+    live: Annotated[bool, typer.Option("--live", help="As --serve, with agents that go on working")] = False,
 ) -> None:
     """See the main job run: an unmodified agent, the proxy, the warehouse, a merged batch.
 
@@ -57,6 +61,10 @@ def demo(
         raise typer.Exit(1)
     if not as_json:
         print("\n" + show.what_next(settings.data, _program()))  # noqa: T201
+    if serve or live:
+        from stepwell.cli._demo_serve import serve as keep_up
+
+        keep_up(settings, folder, live=live, say=_say, reward=_rewards)
 
 
 def _perform(settings: Settings, folder: Path) -> str:
@@ -75,9 +83,10 @@ def _perform(settings: Settings, folder: Path) -> str:
     _say("starting a scripted server in the place of api.openai.com")
     with scripted_server(folder / f"{run_id}.calls.jsonl") as server:
         _say(f"starting proxy, gateway and ingest on {settings.data}")
-        with Stack(_routed(settings, server)) as stack:
+        with Stack(routed(settings, server)) as stack:
             stack.wait_ready()
             rollouts = _agents(stack, _prefix(run_id))
+            _say("sending a reward for each rollout: sdk.submit_feedback(trajectory=…, reward=…)")
             _rewards(stack, rollouts)
             _say("waiting until everything is committed")
             _flush()
@@ -89,7 +98,7 @@ def _perform(settings: Settings, folder: Path) -> str:
     return run_id
 
 
-def _routed(settings: Settings, server: Server) -> Settings:
+def routed(settings: Settings, server: Server) -> Settings:
     """As a user would route a model to a local engine, in `stepwell.toml`."""
     from stepwell.cli._demo_agents import HOST
     from stepwell.proxy import Route
@@ -121,7 +130,6 @@ def _rewards(stack: Stack, rollouts: list[Rollout]) -> None:
     from stepwell import sdk
     from stepwell.testing import DEMO_TASKS
 
-    _say("sending a reward for each rollout: sdk.submit_feedback(trajectory=…, reward=…)")
     sdk.configure(url=f"http://127.0.0.1:{stack.ports.gateway}")
     for rollout in rollouts:
         right = rollout.answer == DEMO_TASKS[rollout.task].answer

@@ -43,8 +43,9 @@ def forget(
 
     Out of every table, old versions, tags and pins, quarantine, announced flushes and the spools of this data folder; ingest, proxy and
     gateway may run. Steps that were stored as differences to them are stored whole. Named, and left: steps of others that repeat what
-    goes, and datasets, which from then on say that they are incomplete. Out of reach: the spools of other machines (run it there, too),
-    copies (`stepwell copy` brings it to them), exports, backups.
+    goes, and datasets, which from then on say that they are incomplete; and the SDK's offline spools of this user, which are not looked
+    into: what of them was forgotten is refused when it arrives. Out of reach: the spools of other machines (run it there, too), copies
+    (`stepwell copy` brings it to them), exports, backups.
 
     Interrupted, it is finished by the next one, whatever that one is asked for.
 
@@ -70,11 +71,11 @@ def forget(
     done = work.run(trajectory or (), where, confirm=confirm)
     if done is None and not dry_run:
         raise typer.Exit(1)
-    told = done or seen[0]
+    told, undelivered = done or seen[0], _undelivered()
     if as_json:
-        print(json.dumps(asdict(told)))  # noqa: T201
+        print(json.dumps({**asdict(told), "undelivered": undelivered}))  # noqa: T201
     else:
-        sys.stdout.write(_text(told, done=done is not None))
+        sys.stdout.write(_text(told, done=done is not None) + _waiting(undelivered))
 
 
 def _confirmed(would: Forgotten) -> bool:
@@ -97,6 +98,21 @@ def _text(told: Forgotten, *, done: bool) -> str:
         *_listed("spools to be made anew once all of them is committed", told.spools_pending),
     ]
     return "".join(f"{line}\n" for line in lines if line)
+
+
+def _undelivered() -> dict[str, int]:
+    """By path of an offline spool of the SDK, how many records wait in it."""
+    from stepwell.sdk.offline import undelivered
+
+    return {str(path): count for path, count in undelivered().items()}
+
+
+def _waiting(undelivered: dict[str, int]) -> str:
+    what = (
+        "not looked into: what programs here have yet to deliver; what of it was forgotten is refused when it arrives"
+    )
+    lines = _listed(what, [f"{path} ({count} records)" for path, count in undelivered.items()])
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _listed(what: str, names: object) -> list[str]:

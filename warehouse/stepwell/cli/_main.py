@@ -11,9 +11,11 @@ import typer
 
 from stepwell.cli._ca import ca
 from stepwell.cli._copy import copy
+from stepwell.cli._dashboard import dashboard
 from stepwell.cli._dataset import app as dataset
 from stepwell.cli._demo import demo
 from stepwell.cli._doctor import doctor
+from stepwell.cli._export import export
 from stepwell.cli._flush import flush
 from stepwell.cli._forget import forget
 from stepwell.cli._import import import_
@@ -66,12 +68,14 @@ def _add(panel: str, command: Callable[..., Any], **more: Any) -> None:
 _add(_AGENTS, run_agent, name="run", context_settings={"allow_interspersed_args": False})
 _add(_STACK, demo)
 _add(_STACK, up)
+_add(_STACK, dashboard)
 _add(_STACK, proxy)
 _add(_STACK, gateway)
 _add(_STACK, ingest)
 _add(_DATA, import_, name="import")
 _add(_DATA, query)
 app.add_typer(dataset, name="dataset", rich_help_panel=_DATA)
+_add(_DATA, export)
 _add(_DATA, score)
 _add(_DATA, flush)
 _add(_DATA, maintain)

@@ -28,7 +28,7 @@ def maintain(
         ),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object: tables, payloads, raw, litter, errors")
+        bool, typer.Option("--json", help="One JSON object: tables, payloads, datasets, raw, litter, errors")
     ] = False,
     config: options.Config = None,
     data: options.Data = None,
@@ -59,6 +59,7 @@ def _as_json(said: Maintenance, *, dry_run: bool) -> dict[str, Any]:
         "dry_run": dry_run,
         "tables": {name: asdict(done) for name, done in said.tables.items()},
         "payloads": said.payloads._asdict(),
+        "datasets": said.datasets._asdict(),
         "raw": said.raw,
         "litter": said.litter,
         "errors": said.errors,
@@ -83,6 +84,10 @@ def _lines(said: Maintenance, *, dry_run: bool) -> list[str]:
     if gone.unreferenced or gone.twice:
         lines.append(
             f"payloads: {gone.unreferenced} without a reference and {gone.twice} twice {would}go, {size(gone.size)}"
+        )
+    if said.datasets.datasets:
+        lines.append(
+            f"datasets that were never registered: {said.datasets.datasets}, {said.datasets.rows} rows {would}go"
         )
     if said.raw:
         lines.append(f"raw calls that are old enough: {said.raw} {would}go")

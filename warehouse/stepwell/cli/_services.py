@@ -71,6 +71,7 @@ def gateway(
             warehouse=settings.warehouse_uri,
             storage_options=settings.store.storage_options(),
             ready=ready,
+            settings=settings.model_dump(mode="json"),
         )
 
 

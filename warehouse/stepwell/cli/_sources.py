@@ -15,6 +15,8 @@ from stepwell.errors import SettingsError
 PREFIX = "STEPWELL_"
 _NOT_SETTINGS = frozenset({"CONFIG", "HOME", "TOKEN", "TRAJECTORY", "URL"})
 """Variables of the same prefix that other parts read: where things are, for the SDK, for the agent of `stepwell run`."""
+_OF_TESTS = PREFIX + "TEST_"
+"""What the project's own tests are told by: the browser, where pictures go."""
 
 Location = tuple[int | str, ...]
 
@@ -50,10 +52,11 @@ def is_setting(model: type[BaseModel], variable: str) -> bool:
 def refuse_unknown_variables(model: type[BaseModel], variables: Mapping[str, str]) -> None:
     """A `STEPWELL_*` variable that names no section of `model` is an error (what is inside a section, the models check)."""
     for name in sorted(variables):
-        ours = name.upper().startswith(PREFIX) and name.upper().removeprefix(PREFIX) not in _NOT_SETTINGS
-        if ours and not is_setting(model, name):
+        upper = name.upper()
+        ours = upper.startswith(PREFIX) and upper.removeprefix(PREFIX) not in _NOT_SETTINGS
+        if ours and not upper.startswith(_OF_TESTS) and not is_setting(model, name):
             known = [_variable(path) for path in _paths(model)] + [PREFIX + other for other in sorted(_NOT_SETTINGS)]
-            raise SettingsError(f"unknown setting in the environment: {name}{_nearest(name.upper(), known)}")
+            raise SettingsError(f"unknown setting in the environment: {name}{_nearest(upper, known)}")
 
 
 def explain(model: type[BaseModel], error: ValidationError, sources: Sources) -> str:

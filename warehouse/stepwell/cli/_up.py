@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,11 +62,19 @@ def up(
     ready = threading.Thread(target=_say_ready, args=(stack, _how_to_run(config, run_port)), name="ready", daemon=True)
     ready.start()
     try:
-        wake.get()
+        _wait(wake)
     finally:
         stack.stop()
     if stack.failure is not None:
         raise SettingsError(stack.failure)
+
+
+def _wait(wake: queue.SimpleQueue[None]) -> None:
+    """Until something is put. It looks up now and then: a signal that came while the process was stopped may be given to another thread
+    when it goes on, and is handled when this one wakes."""
+    while True:
+        with suppress(queue.Empty):
+            return wake.get(timeout=1)
 
 
 def _stop_on_signals(wake: queue.SimpleQueue[None], stack: Stack) -> None:
@@ -99,6 +108,7 @@ def _how_to_run(config: Path | None, run_port: int | None) -> Callable[[int], st
 
 def _say_ready(stack: Stack, how_to_run: Callable[[int], str]) -> None:
     """Tell where things listen, as soon as they do. What takes longer or fails, the log and `up` itself tell."""
+    from stepwell.cli._dashboard import shown_address
     from stepwell.errors import StepwellError
 
     try:
@@ -109,6 +119,7 @@ def _say_ready(stack: Stack, how_to_run: Callable[[int], str]) -> None:
         f"Stepwell is up on {stack.settings.data}\n"
         f"  proxy      http://127.0.0.1:{ports.proxy}  (HTTPS_PROXY; trust the certificate of `stepwell ca`)\n"
         f"  gateway    http://127.0.0.1:{ports.gateway}  (SDK, API)\n"
+        f"  dashboard  {shown_address(ports.gateway)}\n"
         f"  warehouse  {stack.settings.warehouse_uri}\n"
         f"Run an agent:  {how_to_run(ports.run)}\n"
         "Ctrl-C stops everything."
