@@ -124,6 +124,44 @@ def test_a_choice_is_made_in_the_page(visit: Visit, house: House) -> None:
     assert visit.figure("Steps") == str(len(every()))
 
 
+def test_a_dataset_is_looked_into(visit: Visit, house: House) -> None:
+    house.warehouse.datasets.create("all", "true")
+    show(visit, "#/optimise?dataset=all%401")
+    visit.page.keyboard.press("ArrowDown")
+    visit.page.keyboard.press("Enter")
+    visit.until("() => /node=\\d+/.test(location.hash)")
+    visit.page.get_by_role("navigation", name="Where in the tree").wait_for(timeout=PATIENCE)
+    visit.page.reload()
+    visit.page.get_by_role("navigation", name="Where in the tree").wait_for(timeout=PATIENCE)
+
+
+def test_a_planned_batch_is_shown_as_its_packs_hold_it(visit: Visit, house: House) -> None:
+    visit.go("#/consume/preview?where=true&unended=true&max_tokens=14&ranks=2")
+    visit.page.get_by_role("link", name="Its prefix trees").click(timeout=PATIENCE)
+    visit.page.locator(CANVAS).wait_for(timeout=PATIENCE)
+    settings = {"where": "true", "unended": True, "max_tokens": 14, "ranks": 2}
+    first = house.http.post("/api/v1/batches/preview", json=settings).json()["first"]
+    assert first["packs"][2:], "what is shown is cut"
+    for name, told in (("Tokens, each step in full", "tokens_naive"), ("Tokens, merged", "tokens")):
+        assert visit.figure(name) == str(sum(pack[told] for pack in first["packs"]))
+    assert visit.figure("Steps") == str(sum(pack["steps"] for pack in first["packs"]))
+    drawn = house.http.post("/api/v1/batches/prefix-tree", json=settings).json()
+    rows = savings(visit)
+    assert sum(int(row[3]) for row in rows) == drawn["saved"]
+    visit.check_accessible()
+    visit.page.keyboard.press("Enter")
+    visit.until("() => location.hash.includes('node=0') && /at=\\d/.test(location.hash)")
+    visit.page.get_by_role("navigation", name="Where in the tree").wait_for(timeout=PATIENCE)
+    visit.page.get_by_role("link", name="All of its settings").click()
+    visit.page.locator("[data-code=reader]").wait_for(timeout=PATIENCE)
+    assert "max_tokens=14" in visit.page.locator("[data-code=reader]").inner_text()
+    visit.page.go_back()
+    visit.page.get_by_role("link", name="what all the selected steps share").click(timeout=PATIENCE)
+    visit.page.locator(".stat", has_text="of steps where true").wait_for(timeout=PATIENCE)
+    whole: Any = house.get("/prefix-tree", where="true")
+    assert visit.figure("Tokens, merged") == str(whole["tokens"]["merged"])
+
+
 def test_what_cannot_be_shown_is_said(visit: Visit) -> None:
     visit.allowed.append("422|404")
     visit.go("#/optimise?dataset=nothing")

@@ -128,12 +128,12 @@ def test_what_is_refused(scene: Scene, asked: dict[str, Any], status: int, field
 def test_text_is_counted_and_too_much_is_refused(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = {"where": "trajectory_id IN ('text', 'g0m0')", "by": "tokens", "budget_px": 100, "limit": 10}
     trees = _work_tree.Trees()
-    said = trees.answer(scene.warehouse, asked)
+    said = trees.selected(scene.warehouse, asked)
     assert (said["steps"], said["without_ids"]) == (turns_of(0, 0), 1)
     monkeypatch.setattr(_work_tree, "MOST_TOKENS", 5)
-    assert trees.answer(scene.warehouse, asked) == said  # it is remembered
+    assert trees.selected(scene.warehouse, asked) == said  # it is remembered
     with pytest.raises(Exception, match="at most 5 are put into a tree"):
-        _work_tree.Trees().answer(scene.warehouse, asked)
+        _work_tree.Trees().selected(scene.warehouse, asked)
     monkeypatch.setattr(_work_tree, "MOST_STEPS", 1)
     with pytest.raises(Exception, match="at most 1 are looked at"):
-        _work_tree.Trees().answer(scene.warehouse, asked)
+        _work_tree.Trees().selected(scene.warehouse, asked)

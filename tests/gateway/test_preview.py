@@ -11,7 +11,7 @@ import pytest
 from tests.gateway.rollouts import GROUPS, every, roll_out
 from tests.gateway.scene import Scene
 
-from stepwell.gateway import _work_batch, _work_preview
+from stepwell.gateway import _work_batch, _work_preview, _work_reader
 from stepwell.gateway._preview import Preview
 from stepwell.reader import BatchReader, dense_mask
 from stepwell.reader.adapters import rows_of, to_verl
@@ -151,15 +151,15 @@ def test_the_code_makes_the_reader(scene: Scene) -> None:
 
 
 def test_what_is_too_much_is_not_read(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_work_preview, "MOST_TOKENS", 100)
+    monkeypatch.setattr(_work_reader, "MOST_TOKENS", 100)
     said = previewed(scene, where="true", adapter="verl", merge="none")
     assert said["first"] is said["adapter"] is None and "set groups_per_step" in said["first_left_out"]
     assert said["totals"]["tokens_naive"] > 100
     monkeypatch.setattr(_work_batch, "_CELLS", 10)
-    monkeypatch.setattr(_work_preview, "MOST_TOKENS", 1000)
+    monkeypatch.setattr(_work_reader, "MOST_TOKENS", 1000)
     said = previewed(scene, where="true", adapter="verl", merge="none")
     assert said["adapter"]["fields"] is None and "too many" in said["adapter"]["left_out"] and said["first"]
-    monkeypatch.setattr(_work_preview, "MOST_STEPS", 10)
+    monkeypatch.setattr(_work_reader, "MOST_STEPS", 10)
     with pytest.raises(Exception, match="at most 10 are looked at"):
         previewed(scene, where="true")
 

@@ -15,6 +15,7 @@ COLUMNS = [
     *("untrainable_reason", "policy", "policy_version", "model", "source", "prompt_length", "step_reward"),
     *("trajectory_reward", "started_at", "finished_at", "superseded_by", "side", "dialect", "input_tokens"),
     *("output_tokens", "labels", "drift", "drift_cause", "tool_error", "refusal", "first_token_at", "metadata"),
+    *("response_id", "cached_input_tokens", "reasoning_tokens", "trajectory_labels", "tags", "truncated"),
 ]
 
 

@@ -23,6 +23,7 @@ WRITES: dict[str, frozenset[str]] = {
     "POST /api/v1/feedback/bulk": frozenset({"curate"}),
     "POST /api/v1/feedback/undo/{judgement_id}": frozenset({"curate"}),
     "POST /api/v1/batches/preview": frozenset({"read"}),
+    "POST /api/v1/batches/prefix-tree": frozenset({"read"}),
     "POST /api/v1/datasets": frozenset({"curate"}),
     "DELETE /api/v1/datasets/{dataset}": frozenset({"curate"}),
     "PUT /api/v1/views/{name}": frozenset({"curate"}),

@@ -19,7 +19,7 @@ from stepwell.gateway._read_rows import FOUND
 from stepwell.gateway._workers import Workers
 from stepwell.sdk.records import checked
 
-__all__ = ["Preview", "preview_routes"]
+__all__ = ["BatchTree", "Preview", "preview_routes"]
 
 _MOST_BYTES = 2 << 20
 """As many as filters may take: 500 ids."""
@@ -61,6 +61,15 @@ class Preview(BaseModel):
     """Show also the fields that this trainer gets."""
 
 
+class BatchTree(Preview):
+    """The same, and what is drawn of the first optimizer step: as the parameters of `GET /prefix-tree`."""
+
+    node: Annotated[int, Field(ge=0, lt=2**40)] | None = None
+    by: Literal["tokens", "steps"] = "tokens"
+    budget_px: Annotated[int, Field(ge=1, le=10_000)] = 1200
+    limit: Annotated[int, Field(ge=1, le=4000)] = 2000
+
+
 def preview_routes(workers: Workers, listed: Listed) -> APIRouter:
     """Made by a worker, since it may take long: it reads columns of all the steps, and the tokens of one optimizer step."""
     router = APIRouter(tags=["train"])
@@ -74,13 +83,26 @@ def preview_routes(workers: Workers, listed: Listed) -> APIRouter:
     @router.post("/batches/preview", openapi_extra=takes_one(Preview), responses=answers)
     async def preview(request: Request) -> Response:
         """What a `BatchReader` with these settings plans, its first optimizer step pack by pack, what is left out and why."""
-        said = checked(Preview, parsed((await read_body(request, _MOST_BYTES)).plain))
-        asked = said.model_dump(exclude={"filter"})
-        if said.filter is not None:
-            if said.where is not None or said.dataset is not None:
-                raise InvalidRecord("filter", "give exactly one of dataset, where, filter")
-            meant = await anyio.to_thread.run_sync(listed.over_view, said.filter)
-            asked |= {"where": meant, "made_here": True}
+        asked = await _asked(request, Preview, listed)
         return await workers.answer(request, "preview", asked)
 
+    @router.post("/batches/prefix-tree", openapi_extra=takes_one(BatchTree), responses=answers)
+    async def batch_tree(request: Request) -> Response:
+        """The prefix trees of the first optimizer step as its packs hold them, drawn like those of `GET /prefix-tree`."""
+        asked = await _asked(request, BatchTree, listed)
+        del asked["adapter"]  # which changes nothing about the packs
+        return await workers.answer(request, "batch-tree", asked)
+
     return router
+
+
+async def _asked(request: Request, model: type[Preview], listed: Listed) -> dict[str, Any]:
+    """The settings, with a condition in place of a filter. Raises InvalidRecord, Problem, StoreError."""
+    said = checked(model, parsed((await read_body(request, _MOST_BYTES)).plain))
+    asked = said.model_dump(exclude={"filter"})
+    if said.filter is None:
+        return asked
+    if said.where is not None or said.dataset is not None:
+        raise InvalidRecord("filter", "give exactly one of dataset, where, filter")
+    meant = await anyio.to_thread.run_sync(listed.over_view, said.filter)
+    return asked | {"where": meant, "made_here": True}

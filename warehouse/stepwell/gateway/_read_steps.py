@@ -68,8 +68,10 @@ class StepQuery(StepFilters, Paging):
     )
 
     def plain(self) -> list[str] | None:
-        """Conditions on the view `steps`, where its newest or a trajectory's steps are all that is asked for: found by an index."""
-        if self.count or self.sort is not None or not self.given() <= {"trajectory_id", "since_commit"}:
+        """Conditions on the view `steps`, where one trajectory's are all that is asked for: found by an index, listed or not."""
+        if self.trajectory_id is None or self.count or self.sort is not None:
+            return None
+        if not self.given() <= {"trajectory_id", "since_commit"}:
             return None
         where = equal(trajectory_id=self.trajectory_id)
         return where + ([] if self.since_commit is None else [f'"commit" > {self.since_commit}'])

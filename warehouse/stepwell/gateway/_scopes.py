@@ -29,7 +29,7 @@ _WRITES: tuple[tuple[re.Pattern[str], frozenset[str]], ...] = tuple(
         (rf"POST {_API}/trajectories/.+/complete", {"ingest"}),
         (r"POST /v1/traces", {"ingest"}),
         (rf"POST {_API}/(feedback|flush)", {"ingest", "curate"}),
-        (rf"POST {_API}/batches/preview", {"read"}),
+        (rf"POST {_API}/batches/(preview|prefix-tree)", {"read"}),
         (rf"POST {_API}/feedback/(bulk|undo/.+)", {"curate"}),
         (rf"(POST|PUT|DELETE) {_API}/datasets(/.*)?", {"curate"}),
         (rf"(PUT|DELETE) {_API}/views/.+", {"curate"}),

@@ -95,7 +95,8 @@ def _main() -> None:
             opened.append(Warehouse.open(hello["uri"], storage_options=hello["options"], create=False))
         return opened[0]
 
-    tasks: dict[str, Task] = {"preview": preview, "tree": Trees().answer}
+    trees = Trees()
+    tasks: dict[str, Task] = {"preview": preview, "tree": trees.selected, "batch-tree": trees.batch}
     while True:
         try:
             question = orjson.loads(questions.get(timeout=IDLE))

@@ -3,7 +3,9 @@ import { html } from "../lib/html.js";
 import { Asked, Badge, Stat } from "../lib/panel.js";
 import { int, line, num, percent } from "../lib/format.js";
 import { style } from "../lib/style.js";
-import { useApi } from "../lib/api.js";
+import { href } from "../lib/url.js";
+import { post, useApi } from "../lib/api.js";
+import { bodyOf } from "../lib/reader.js";
 import { Chosen, selectionOf } from "./optimise/chosen.js";
 import { Icicle } from "./optimise/icicle.js";
 import { Packing } from "./optimise/packing.js";
@@ -13,22 +15,42 @@ await style("css/optimise.css");
 
 const PIXELS = 2400; // nothing narrower is drawn by the server
 
+// Of a selection, or of the first optimizer step that a reader with the settings in the address makes of it (`of=batch`).
 export default function Optimise({ params, go }) {
   const chosen = selectionOf(params);
-  const key = JSON.stringify(chosen); // another choice begins anew: no figure of the old one stays
+  const batch = params.of === "batch" ? bodyOf(params) : null;
+  const key = JSON.stringify(batch ?? chosen); // another choice begins anew: no figure of the old one stays
+  const Of = batch ? Batch : Selected;
   return html`<div class="head"><h1>Optimise</h1></div>
     <${Chosen} params=${params} go=${go} />
-    ${chosen ? html`<${Tree} key=${key} chosen=${chosen} params=${params} go=${go} /><${Packing} key=${`packing ${key}`} chosen=${chosen} params=${params} go=${go} />`
+    ${chosen ? html`<${Of} key=${key} chosen=${chosen} batch=${batch} params=${params} go=${go} /><${Packing} key=${`packing ${key}`} chosen=${chosen} params=${params} go=${go} />`
       : html`<p class="empty">Choose a prompt group, a trajectory, a dataset or a condition: here is shown what its steps share.</p>`}`;
 }
 
-function Tree({ chosen, params, go }) {
-  const by = params.by === "steps" ? "steps" : "tokens";
-  const asked = useApi("/prefix-tree", { ...chosen, by, node: params.node, at: params.at, budget_px: PIXELS });
-  const zoom = (at) => (node) => go({ node, at: node === null ? null : at });
+function Selected({ chosen, params, go }) {
+  const asked = useApi("/prefix-tree", { ...chosen, ...drawing(params), at: atOf(params) });
+  return html`<${Tree} asked=${asked} params=${params} go=${go} />`;
+}
+
+function Batch({ batch, params, go }) {
+  const body = { ...batch, ...drawing(params), at: atOf(params) };
+  const asked = useApi("/batches/prefix-tree", body, { load: (path, said, options) => post(path, said, options) });
+  return html`<p>As the packs hold them that a reader makes of its first optimizer step; what several packs begin with, each computes.
+      <a href=${href("consume", ["preview"], { ...params, of: null, by: null, node: null, at: null })}>All of its settings</a>, or
+      <a href=${href("optimise", [], { ...params, of: null, node: null, at: null })}>what all the selected steps share</a>.</p>
+    <${Tree} asked=${asked} params=${params} go=${go} />`;
+}
+
+const byOf = (params) => (params.by === "steps" ? "steps" : "tokens");
+const number = (value) => (/^\d{1,12}$/.test(value ?? "") ? Number(value) : null);
+const drawing = (params) => ({ by: byOf(params), node: number(params.node), budget_px: PIXELS });
+const atOf = (params) => (params.dataset ? null : number(params.at)); // a dataset is as it was made
+
+function Tree({ asked, params, go }) {
+  const zoom = (at) => (node) => go({ node, at: node === null || params.dataset ? null : at });
   return html`<${Asked} of=${asked}>${(tree) => html`
     <${Figures} tree=${tree} />
-    <${Icicle} tree=${tree} by=${by} loading=${asked.loading} zoom=${zoom(tree.at)} setBy=${(to) => go({ by: to === "tokens" ? null : to })} />
+    <${Icicle} tree=${tree} by=${byOf(params)} loading=${asked.loading} zoom=${zoom(tree.at)} setBy=${(to) => go({ by: to === "tokens" ? null : to })} />
     <${Savings} tree=${tree} zoom=${zoom(tree.at)} />`}<//>`;
 }
 

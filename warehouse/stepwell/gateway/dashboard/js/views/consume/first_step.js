@@ -6,7 +6,7 @@ import { href } from "../../lib/url.js";
 
 const PACKS = 400; // that are drawn
 
-export function FirstStep({ first }) {
+export function FirstStep({ first, params }) {
   const [chosen, setChosen] = useState(0);
   const packs = first.packs.slice(0, PACKS);
   const most = Math.max(1, ...first.tokens_by_rank);
@@ -23,6 +23,7 @@ export function FirstStep({ first }) {
       <span class="lane">${packs.map((one, at) => one.rank === rank && one.tokens > 0 && html`<button key=${one.number} type="button" class=${cls("pack", at === chosen && "chosen")} style=${{ width: `${(100 * one.tokens) / most}%` }}
         aria-pressed=${String(at === chosen)} aria-label=${`Rank ${rank}, pack ${one.number}: ${one.tokens} tokens, ${one.steps} steps`} title=${`pack ${one.number}: ${int(one.tokens)} tokens`} onClick=${() => setChosen(at)}></button>`)}</span>
       <span class="count">${int(tokens)}</span></li>`)}</ol>
+    <p><a href=${href("optimise", [], { ...params, of: "batch" })}>Its prefix trees</a></p>
     ${pack && html`<${Pack} pack=${pack} />`}
   <//>`;
 }

@@ -8,7 +8,7 @@ import { FirstStep } from "./first_step.js";
 
 const STEPS = 50; // optimizer steps that are listed
 
-export function Plan({ plan }) {
+export function Plan({ plan, params }) {
   const { totals } = plan;
   const out = [...entries(plan.left_out), ...entries(plan.skipped, "refused: ")];
   const lost = out.reduce((sum, row) => sum + row.value, 0);
@@ -33,7 +33,7 @@ export function Plan({ plan }) {
         <p class="dim">Policies: ${inert(plan.policies.join(", ")) || "none said"}. Models and tokenizers: ${inert(plan.fingerprints.join(", ")) || "none said"}.</p><//>
     </div>
     <${Reports} plan=${plan} />
-    ${plan.first ? html`<${FirstStep} first=${plan.first} />` : html`<${Panel} title="The first optimizer step"><${Empty}>${inert(plan.first_left_out)}<//><//>`}
+    ${plan.first ? html`<${FirstStep} first=${plan.first} params=${params} />` : html`<${Panel} title="The first optimizer step"><${Empty}>${inert(plan.first_left_out)}<//><//>`}
     ${plan.adapter && html`<${Adapter} adapter=${plan.adapter} />`}`;
 }
 

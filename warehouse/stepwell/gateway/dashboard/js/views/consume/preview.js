@@ -2,7 +2,8 @@
 import { cls, html } from "../../lib/html.js";
 import { Asked } from "../../lib/panel.js";
 import { post, useApi } from "../../lib/api.js";
-import { Form, bodyOf } from "./preview_form.js";
+import { bodyOf } from "../../lib/reader.js";
+import { Form } from "./preview_form.js";
 import { Plan } from "./plan.js";
 
 export function Preview({ params, go }) {

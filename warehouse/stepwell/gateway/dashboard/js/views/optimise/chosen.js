@@ -25,7 +25,7 @@ export function Chosen({ params, go }) {
   const groups = useApi(way === "group_id" ? "/groups" : null, { sort: "-steps", limit: MOST });
   const datasets = useApi(way === "dataset" ? "/datasets" : null);
   const names = way === "group_id" ? (groups.data?.items ?? []).map((one) => one.group_id) : way === "dataset" ? (datasets.data?.items ?? []).map((one) => `${one.name}@${one.version}`) : [];
-  const show = (value) => go({ ...Object.fromEntries(WAYS.map(([name]) => [name, null])), [way]: value || null, node: null, at: null });
+  const show = (value) => go({ ...Object.fromEntries(WAYS.map(([name]) => [name, null])), [way]: value || null, node: null, at: null, of: null });
   const submit = (event) => (event.preventDefault(), show(new FormData(event.target).get("value").trim()));
   return html`<form class="choosing" onSubmit=${submit} key=${way + (params[way] ?? "")}>
     <select aria-label="What to look at" value=${way} onChange=${(event) => setWay(event.target.value)}>${WAYS.map(([name, words]) => html`<option key=${name} value=${name}>${words}</option>`)}</select>
