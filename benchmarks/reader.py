@@ -1,10 +1,11 @@
 """What the reader costs: merging and packing, from memory and from a warehouse, and what merged batches save a trainer.
 
-    python benchmarks/reader.py [--json] [--only build]
+    python benchmarks/reader.py [--json] [--only build] [--steps 1000000]
 
 Rollouts are made up: ids uniform over 150,000, prompts that grow turn by turn, groups that share a system prompt and a task (see
 `read._workloads`). Rates are per second of processor time, so that a busy machine disturbs them little. The speed-up is measured in the
-trainer's environment (`make trainer`), and is null without it.
+trainer's environment (`make trainer`), and is null without it. What a stream takes in memory is to depend on its batches: beside that of
+all its optimizer steps stands that of the first ones.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 
-def measure(names: Sequence[str], folder: Path) -> dict[str, Any]:
+def measure(names: Sequence[str], folder: Path, steps: int) -> dict[str, Any]:
     """The figures of these measures, one after the other, and the details."""
     from benchmarks.read import MEASURES
 
     figures: dict[str, Any] = {}
     details: dict[str, Any] = {}
     for name in names or MEASURES:
-        found = MEASURES[name](folder)
+        found = MEASURES[name](folder, steps)
         details |= found.pop("details", {})
         figures |= found
         for key, value in found.items():
@@ -44,9 +45,10 @@ def main() -> None:
     parser.add_argument(
         "--only", action="append", choices=list(MEASURES), default=[], help="may be given several times"
     )
+    parser.add_argument("--steps", type=int, default=25_600, help="that are streamed")
     wanted = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="stepwell-bench-") as scratch:
-        figures = measure(wanted.only, Path(scratch))
+        figures = measure(wanted.only, Path(scratch), wanted.steps)
     if wanted.json:
         print(json.dumps(figures))
     else:

@@ -25,19 +25,22 @@ PATIENCE = 120_000
 class Run:
     """Close it to stop everything."""
 
-    def __init__(self, folder: Path, seconds: float) -> None:
-        """`seconds`: how long what goes on all the time is looked at."""
+    def __init__(self, folder: Path, seconds: float, *, apart: bool = False) -> None:
+        """`seconds`: how long what goes on all the time is looked at. `apart`: see `_cores`."""
         self.seconds = seconds
+        self._ours, self._browsers = _cores(apart)
         self._folder, self._stack = folder, ExitStack()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
+            stack.enter_context(_only_on(self._ours))
             self.url = stack.enter_context(_stack(self._folder))
             self.token = (self._folder / "home" / "token").read_text().strip()
             headers = {"authorization": f"Bearer {self.token}"}
             api = httpx2.Client(base_url=f"{self.url}/api/v1", headers=headers, trust_env=False, timeout=300)
             self.api = stack.enter_context(api)
-            self._browser = stack.enter_context(_browser())
+            with _only_on(self._browsers):  # and so are the processes that are started here
+                self._browser = stack.enter_context(_browser())
             self._stack = stack.pop_all()
         return self
 
@@ -76,6 +79,30 @@ class Run:
             yield page
         finally:
             context.close()
+
+
+def _cores(apart: bool) -> tuple[set[int], set[int]]:
+    """For everything else, and for the browser: all for both, or (`apart`) the last one for the browser alone, as if it were elsewhere."""
+    if not apart:
+        return set(), set()
+    if not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2:
+        raise SystemExit("--apart needs Linux, and two cores")
+    *ours, last = sorted(os.sched_getaffinity(0))
+    return set(ours), {last}
+
+
+@contextmanager
+def _only_on(cores: set[int]) -> Iterator[None]:
+    """This thread, and the processes that it starts, run on these cores only; on any, where none is named."""
+    if not cores:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 @contextmanager

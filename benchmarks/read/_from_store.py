@@ -21,7 +21,7 @@ def from_store(folder: Path) -> dict[str, Any]:
     The plan is of 5,120 steps, with the queries that it needs: of a warehouse whose summaries are kept, as an ingest process does, and
     under `plan_s_of_facts` of one where nobody did.
     """
-    (folder / "spool").mkdir()
+    (folder / "spool").mkdir(parents=True)
     warehouse = stored(A, folder)
     some = ", ".join(f"'g{group}'" for group in range(PACKED.groups))
     plans = {}

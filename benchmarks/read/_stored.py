@@ -18,13 +18,14 @@ _TOGETHER = 64
 """Steps in one record."""
 
 
-def stored(shape: Workload, folder: Path) -> Warehouse:
-    """The warehouse, maintained."""
+def stored(shape: Workload, folder: Path, at_once: int = 1) -> Warehouse:
+    """The warehouse, maintained; `at_once`: so many groups in one spool."""
     warehouse = Warehouse.open(folder / "warehouse")
     worker = Ingest(warehouse, folder / "spool")
-    for group in range(shape.groups):
-        spool = Spool(folder / "spool" / f"{group}.db", max_bytes=1 << 40)
-        spool.append(list(_entries(shape, group)))
+    for groups in batched(range(shape.groups), at_once):
+        spool = Spool(folder / "spool" / f"{groups[0]}.db", max_bytes=1 << 40)
+        for group in groups:
+            spool.append(list(_entries(shape, group)))
         spool.close()
         while worker.run_once():
             pass

@@ -78,9 +78,11 @@ class Bucket:
         key, query = unquote(parts.path).strip("/"), parse_qs(parts.query, keep_blank_values=True)
         if "/" not in key:
             if method == "POST" and "delete" in query:
-                for name in re.findall(r"<Key>(.*?)</Key>", body.decode()):
+                names = re.findall(r"<Key>(.*?)</Key>", body.decode())
+                for name in names:
                     self._delete(f"{key}/{name}")
-                return 200, {}, b"<DeleteResult/>"
+                told = "".join(f"<Deleted><Key>{name}</Key></Deleted>" for name in names)
+                return 200, {}, f"<DeleteResult>{told}</DeleteResult>".encode()
             return self._list(key, query) if method == "GET" else (200, {}, b"")
         if method == "PUT" and not query and "x-amz-copy-source" not in headers:
             return self._put(key, headers, body)

@@ -13,9 +13,11 @@ from stepwell.errors import StoreError
 from stepwell.warehouse import Ingest, Warehouse, verify
 from stepwell.warehouse._datasets import datasets, frozen
 from stepwell.warehouse._datasets.dataset_id import new_id
+from stepwell.warehouse._datasets.pins import PINNED, tag_of
 from stepwell.warehouse._datasets.registry import Registry
+from stepwell.warehouse._tables.ledger import LedgerTable
 from stepwell.warehouse._upkeep.sweep import KEPT
-from stepwell.warehouse._upkeep.unregistered import Unregistered, sweep_rows
+from stepwell.warehouse._upkeep.unregistered import Unregistered, sweep_pins, sweep_rows
 
 ALL = "trajectory_id = 't'"
 
@@ -121,6 +123,41 @@ def test_a_creation_that_lost_its_rows_makes_them_anew(filled: Warehouse, monkey
     with pytest.raises(StoreError, match="dataset e was made: create it again"):
         filled.datasets.create("e", ALL)
     assert filled.datasets.list() == [made]
+
+
+def pins(warehouse: Warehouse) -> dict[str, set[str]]:
+    found = {}
+    for name in PINNED:
+        warehouse.tables[name].refresh()
+        found[name] = set(warehouse.tables[name].dataset.tags.list())
+    return found
+
+
+def test_pins_of_what_was_never_registered_go(filled: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = filled.datasets.create("kept", ALL, pin=True)
+    filled.tables["steps"].dataset.tags.create("release-v1", filled.tables["steps"].dataset.version)
+
+    def die(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LedgerTable, "commit", die)  # behind the rows and the tags comes the registry's commit
+        patch.setattr(frozen, "write", lambda *_: None)
+        with pytest.raises(KeyboardInterrupt):
+            filled.datasets.create("a/lost one", ALL, pin=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(datasets, "unpin", die)
+        filled.datasets.create("gone", ALL, pin=True)
+        with pytest.raises(KeyboardInterrupt):
+            filled.datasets.delete("gone", 1, force=True)
+    before = pins(filled)
+    assert all(len(tags - {"release-v1"}) == 3 for tags in before.values())
+    assert sweep_pins(filled.tables, time.time()) == 0 and pins(filled) == before, "it may be under way"
+    later = time.time() + KEPT + 60
+    assert sweep_pins(filled.tables, later, dry_run=True) == 6 and pins(filled) == before
+    assert sweep_pins(filled.tables, later) == 6
+    assert pins(filled) == {name: {tag_of(kept), *(["release-v1"] if name == "steps" else [])} for name in PINNED}
+    assert sweep_pins(filled.tables, later) == 0
 
 
 def test_a_round_of_maintenance_does_it(local: Place, feed: Any, spools: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,6 +89,8 @@ def _lines(said: Maintenance, *, dry_run: bool) -> list[str]:
         lines.append(
             f"datasets that were never registered: {said.datasets.datasets}, {said.datasets.rows} rows {would}go"
         )
+    if said.datasets.pins:
+        lines.append(f"tags for datasets that are not registered: {said.datasets.pins} {would}go")
     if said.raw:
         lines.append(f"raw calls that are old enough: {said.raw} {would}go")
     if said.litter:

@@ -26,6 +26,11 @@ def tag_of(dataset: Dataset) -> str:
     return f"stepwell-{plain}-v{dataset.version}"
 
 
+def is_pin(tag: str) -> bool:
+    """Whether a tag may be one of `tag_of`."""
+    return re.fullmatch(r"stepwell-[A-Za-z0-9_-]+-v[0-9]+", tag) is not None
+
+
 def pin(tables: Mapping[str, LedgerTable], dataset: Dataset) -> None:
     """Tag the newest versions of the tables, which have everything that the dataset holds.
 

@@ -15,6 +15,7 @@ from typing import Any
 import lance
 
 from stepwell.errors import StoreError
+from stepwell.warehouse._datasets.pins import PINNED
 from stepwell.warehouse._store.objects import objects_at
 from stepwell.warehouse._tables.ledger import LedgerTable
 from stepwell.warehouse._tables.schema import DATASET_ROWS, DATASETS, EXCHANGES, PAYLOADS, STEPS, TableSpec
@@ -25,7 +26,7 @@ from stepwell.warehouse._upkeep.done import Maintenance, Tended
 from stepwell.warehouse._upkeep.indices import lacking, make
 from stepwell.warehouse._upkeep.raw import expire
 from stepwell.warehouse._upkeep.sweep import sweep
-from stepwell.warehouse._upkeep.unregistered import sweep_rows
+from stepwell.warehouse._upkeep.unregistered import sweep_pins, sweep_rows
 
 _log = logging.getLogger(__name__)
 
@@ -79,7 +80,7 @@ class Maintainer:
         return Maintenance({name: Tended() for name in self._tables})
 
     def sweep(self, said: Maintenance, *, dry_run: bool = False) -> None:
-        """Payloads that nothing refers to, rows of datasets that are not registered, and raw calls that were kept long enough."""
+        """Payloads that nothing refers to, rows and pins of datasets that are not registered, and raw calls that were kept long enough."""
         self._expire(said, dry_run=dry_run)
         if two := self._both(PAYLOADS, STEPS):
             try:
@@ -89,8 +90,11 @@ class Maintainer:
         if two := self._both(DATASET_ROWS, DATASETS):
             try:
                 said.datasets = sweep_rows(*two, self._now(), dry_run=dry_run)
+                if self._tables.keys() >= set(PINNED):
+                    pins = sweep_pins(self._tables, self._now(), dry_run=dry_run)
+                    said.datasets = said.datasets._replace(pins=pins)
             except StoreError as error:
-                _note(said.errors, "sweeping the rows of datasets", error)
+                _note(said.errors, "sweeping the rows and pins of datasets", error)
 
     def _both(self, one: TableSpec, other: TableSpec) -> tuple[LedgerTable, LedgerTable] | None:
         """These two tables, where there are both and there is still time."""
