@@ -23,7 +23,11 @@ def memory(run: Run) -> dict[str, Any]:
 
 
 def trajectory(run: Run) -> dict[str, Any]:
-    """One of 200 turns by its id, whole, by a reader that has the warehouse open; beside it, the first page of each view."""
+    """One of 200 turns by its id, whole, by a reader that has the warehouse open; beside it, the first page of each view.
+
+    With the summaries kept, as the ingest process keeps them.
+    """
+    Warehouse.open(run.many.uri, create=False).summarise()
     warehouse = Warehouse.open(run.many.uri, create=False)
 
     def whole() -> None:

@@ -1,4 +1,4 @@
-"""`POST /batches/preview`: what a trainer would get."""
+"""`POST /batches/preview` and `POST /batches/prefix-tree`: what a trainer would get, and what it shares."""
 
 from __future__ import annotations
 
