@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +31,13 @@ class Counted(LazyWarehouse):
         return super().query(sql)
 
 
+def eventually(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 @pytest.fixture(name="scene")
 def _scene(tmp_path: Path) -> Any:
     scene = Scene(tmp_path)
@@ -38,7 +48,7 @@ def _scene(tmp_path: Path) -> Any:
 def test_what_commits_bring_is_added_and_what_they_say_of_others_too(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_listing_news, "_PAGE", 2)
+    monkeypatch.setattr(_listing_news, "_FEW", 2)
     warehouse = Counted(scene.root)
     listing = Listing(warehouse)
 
@@ -72,13 +82,32 @@ def test_what_commits_bring_is_added_and_what_they_say_of_others_too(
 
 
 def test_many_more_than_there_were_are_read_at_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_listing_news, "_PAGE", 1)
-    monkeypatch.setattr(_listing_news, "_PAGES", 2)
+    monkeypatch.setattr(_listing_news, "_FEW", 1)
+    monkeypatch.setattr(_listing_news, "_MANY", 2)
     listing = Listing(LazyWarehouse(lambda: Warehouse.open(scene.root, create=False)))
     assert listing.ask(ALL).num_rows == 0
     scene.put("/steps", *(step(f"a{n}", "t", n) for n in range(9)))
     scene.commit()
     assert listing.ask(ALL)["step_id"].to_pylist() == [f"a{n}" for n in range(9)]
+
+
+def test_it_is_kept_made_while_nobody_asks(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_listing, "_EVERY", 0.01)
+    warehouse, over = Counted(scene.root), threading.Event()
+    listing = Listing(warehouse)
+    keeping = threading.Thread(target=listing.keep, args=(over,))
+    keeping.start()
+    try:
+        for number in range(2):
+            scene.put("/steps", step(f"s{number}", "t", number))
+            scene.commit()
+            eventually(lambda: listing._state[0] == scene.warehouse.version() and listing._summarised == listing._state)
+    finally:
+        over.set()
+        keeping.join()
+    asked = len(warehouse.asked)
+    assert [row["step_id"] for row in listing.ask(ALL, summaries=True).to_pylist()] == ["s0", "s1"]
+    assert len(warehouse.asked) == asked
 
 
 def test_sets_of_ids_are_bounded_by_what_is_in_them(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,14 @@
 """The steps as lists and figures are made of them: a few narrow columns of all of them, in memory.
 
 Of a million steps that is some tens of megabytes, and any filter in any order a page within milliseconds, where the warehouse would look
-through whole columns of files. It is made with one look at everything, at the first question; later ones add what newer commits brought
-(see `_listing_news`). What is shown of a step is read from the warehouse, by its id.
+through whole columns of files. It is made with one look at everything; later ones add what newer commits brought (see `_listing_news`),
+when somebody asks and now and then by themselves. What is shown of a step is read from the warehouse, by its id.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -34,6 +35,8 @@ _SETTINGS = (
     "threads = 2",
     "lock_configuration = true",
 )
+_EVERY = 15.0
+"""Seconds between two looks for newer commits that nobody asked for."""
 _SETS = 16
 _IDS = 4_000_000
 """Sets of ids that are remembered, and ids in all of them: what a search found, or a condition on columns that are not here."""
@@ -87,6 +90,14 @@ class Listing:
         """Make it before anybody asks, if there is a warehouse already. Never raises for that."""
         with suppress(StepwellError), self._lock:
             self._bring_up_to_date(summaries=True)
+
+    def keep(self, over: threading.Event) -> None:
+        """Keep it made until `over`: whoever comes after a long time finds it nearly up to date. A twentieth of a core at most."""
+        while True:
+            begun = time.monotonic()
+            self.warm()
+            if over.wait(max(_EVERY, 20 * (time.monotonic() - begun))):
+                return
 
     def stale(self) -> None:
         """What is here is not there any more: make it all anew at the next question."""

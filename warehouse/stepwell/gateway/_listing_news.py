@@ -39,12 +39,14 @@ IdsOf = Callable[[str, "pa.Table"], list[str]]
 
 _STEPS = f"SELECT {', '.join(PLAIN)}, metadata FROM steps"
 _EVENTS = 'SELECT event_id, kind, target_kind, target_id, "commit", producer, sequence FROM events'
-_PAGE = 999
-_PAGES = 20
+_FEW = 999
+"""Rows that are found by an index in a tenth of the time that a look through the newest files takes."""
+_MANY = 200_000
 """After so many, a look at everything is cheaper."""
 _AT_ONCE = 200
 """Ids that the warehouse finds by its index."""
-_MOST = 20_000
+_MOST = 4_000
+"""Steps that were said something about, after which a look at everything is cheaper, too."""
 _ENDS = ("trajectory.completed", "trajectory.failed")
 """Events that no step looks different after."""
 
@@ -73,18 +75,14 @@ def news_since(number: int, ask: Ask, ids_of: IdsOf) -> pa.Table | None:
 
 
 def _after(number: int, ask: Ask, select: str, id_: str) -> pa.Table | None:
-    import pyarrow as pa
-
-    columns, read = ("commit", "producer", "sequence", id_), list["pa.Table"]()
     after: Key = [number + 1, "", 0, ""]
-    while len(read) < _PAGES:
-        rows = ask(page_sql(select, [], columns, after, "oldest", _PAGE))
-        read.append(rows)
-        if rows.num_rows <= _PAGE:
-            return pa.concat_tables(read)
-        last = rows.slice(_PAGE, 1).to_pylist()[0]
-        after = [last[name] for name in columns]
-    return None
+    few = ask(page_sql(select, [], ("commit", "producer", "sequence", id_), after, "oldest", _FEW))
+    if few.num_rows <= _FEW:
+        return few
+    many = ask(
+        f'{select} WHERE "commit" > {number} LIMIT {_MANY + 1}'
+    )  # at once: page by page each would cost as much as all
+    return many if many.num_rows <= _MANY else None
 
 
 def _touched(events: pa.Table, ids_of: IdsOf) -> set[str]:

@@ -71,7 +71,7 @@ def run_gateway(
         listener.close()
         raise
     writer = SpoolWriter(spool, cursor=lambda producer: read_cursor(folder, producer))
-    memory, judgements = Memory(folder / MEMORY), Judgements(data / BULK)
+    memory, judgements, over = Memory(folder / MEMORY), Judgements(data / BULK), threading.Event()
     try:
         app = create_app(
             writer=writer,
@@ -88,9 +88,10 @@ def run_gateway(
         )
         # Of a million steps it takes seconds, for which nobody should have to wait at the first look. Python waits for it at its end:
         # a thread that it leaves behind in the database ends the process by SIGABRT.
-        threading.Thread(target=app.state.listing.warm, name="listing").start()
+        threading.Thread(target=app.state.listing.keep, args=(over,), name="listing").start()
         _serve(app, listener, ready)
     finally:
+        over.set()
         listener.close()
         writer.close()
         memory.close()
