@@ -9,6 +9,7 @@ def test_the_interface_describes_itself(api: Any) -> None:
         "/api/v1/annotations/pairs",
         "/api/v1/annotations/queue",
         "/api/v1/attention",
+        "/api/v1/batches/prefix-tree",
         "/api/v1/batches/preview",
         "/api/v1/datasets",
         "/api/v1/datasets/{dataset}",

@@ -21,6 +21,7 @@ from stepwell.warehouse._store.objects import objects_at
 from stepwell.warehouse._tables.ledger import LedgerTable, Marks
 from stepwell.warehouse._tables.schema import EVENTS, TABLES
 from stepwell.warehouse._tables.table import FileGone
+from stepwell.warehouse._verify import files as looking
 from stepwell.warehouse._verify import verify as verifying
 from stepwell.warehouse._verify.report import Finding, Report
 from stepwell.warehouse._verify.rows import check_rows
@@ -284,6 +285,28 @@ def test_files_that_go_while_they_are_looked_at_are_no_damage(
     looks.clear()
     times = 99
     assert any("cannot be read" in one.what for one in check(local).findings) and len(looks) == 8
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_versions_that_come_and_go_while_files_are_listed_are_no_damage(
+    local: Place, build: Build, monkeypatch: pytest.MonkeyPatch, gone: bool
+) -> None:
+    warehouse, real = build(local), looking._used
+    row: dict[str, Any] = {"event_id": "e", "kind": "note", "target_kind": "step", "target_id": "one.0"}
+
+    def slow(sound: looking.Sound, *values: Any) -> set[str] | None:
+        if sound.table.spec is not EVENTS:
+            return real(sound, *values)
+        for number in range(2):
+            row["event_id"] = f"e{number}"
+            warehouse.tables["events"].add(lambda: pa.Table.from_pylist([row], schema=EVENTS.schema))
+        used = real(sound, *values)
+        if gone:
+            warehouse.maintain(keep=timedelta(0))
+        return used
+
+    monkeypatch.setattr(looking, "_used", slow)
+    assert not [one for one in check(local).findings if "of an older version is not there" in one.what]
 
 
 def test_a_ledger_that_goes_while_it_is_looked_at_is_no_damage(

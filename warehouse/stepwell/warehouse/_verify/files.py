@@ -79,7 +79,7 @@ def check_files(sound: Sound, flushes: Iterable[Flush], report: Report, now: flo
     if used is None:
         return
     newest = _check_newest(sound, there)
-    for path in sorted(used - there.keys() - newest):
+    for path in sorted(_still(sound, used - there.keys() - newest)):
         report.bad(
             sound.table.uri,
             f"the file {path} of an older version is not there",
@@ -91,6 +91,19 @@ def check_files(sound: Sound, flushes: Iterable[Flush], report: Report, now: flo
     )
     said.bytes_announced = sum(_size(there[path]) for path in announced & there.keys() - used)
     _check_orphans(sound, {path: row for path, row in there.items() if path not in used | announced}, said, report, now)
+
+
+def _still(sound: Sound, missing: set[str]) -> set[str]:
+    """Those that are missing now, too, and that some version still refers to: versions come and go while files are listed."""
+    if not missing:
+        return missing
+    sound.table.refresh()
+    dataset = sound.table.dataset
+    try:
+        missing = missing.difference(*(batch["path"].to_pylist() for batch in dataset.all_files()))
+        return missing & set[str]().union(*(batch["path"].to_pylist() for batch in dataset.tracked_files()))
+    except _BROKEN:  # nobody can tell
+        return missing
 
 
 def _used(sound: Sound, report: Report, said: TableReport) -> set[str] | None:
