@@ -131,3 +131,26 @@ def fake_proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProxy]:
         yield fake
         server.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def take_in(place: Path) -> Callable[..., None]:
+    """Called with what steps say each, puts them into the default warehouse of the working directory."""
+
+    def take_in(*steps: dict[str, Any]) -> None:
+        from stepwell.sdk.records import Step, encoded
+        from stepwell.spool import Entry, Spool
+        from stepwell.warehouse import Ingest, Warehouse
+
+        spools = place / "stepwell-data" / "spool"
+        spools.mkdir(parents=True)
+        spool = Spool(spools / "agent.db")
+        for said in steps:
+            step = Step(response_ids=[3], model="m", **said)
+            spool.append([Entry(id=step.step_id, kind="step", body=encoded(step))])
+        spool.close()
+        worker = Ingest(Warehouse.open(place / "stepwell-data" / "warehouse"), spools)
+        while worker.run_once():
+            pass
+
+    return take_in

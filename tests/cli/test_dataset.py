@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +15,9 @@ pytest.importorskip("lancedb", reason="the warehouse's packages are not installe
 
 
 @pytest.fixture
-def filled(place: Path) -> None:
+def filled(take_in: Callable[..., None]) -> None:
     """Three steps in the default warehouse of the working directory."""
-    from stepwell.sdk.records import Step, encoded
-    from stepwell.spool import Entry, Spool
-    from stepwell.warehouse import Ingest, Warehouse
-
-    spools = place / "stepwell-data" / "spool"
-    spools.mkdir(parents=True)
-    spool = Spool(spools / "agent.db")
-    for number in range(3):
-        step = Step(step_id=f"s{number}", trajectory_id="t", prompt_ids=[1, 2, number], response_ids=[3], model="m")
-        spool.append([Entry(id=step.step_id, kind="step", body=encoded(step))])
-    spool.close()
-    worker = Ingest(Warehouse.open(place / "stepwell-data" / "warehouse"), spools)
-    while worker.run_once():
-        pass
+    take_in(*({"step_id": f"s{n}", "trajectory_id": "t", "prompt_ids": [1, 2, n]} for n in range(3)))
 
 
 def said(capfd: Any, *arguments: str) -> str:

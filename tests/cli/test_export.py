@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,25 +15,13 @@ pytest.importorskip("lancedb", reason="the warehouse's packages are not installe
 
 
 @pytest.fixture
-def dataset(place: Path) -> None:
+def dataset(place: Path, take_in: Callable[..., None]) -> None:
     """`my/d@1`: three steps, one of which is longer than six tokens."""
-    from stepwell.sdk.records import Step, encoded
-    from stepwell.spool import Entry, Spool
-    from stepwell.warehouse import Ingest, Warehouse
+    from stepwell.warehouse import Warehouse
 
-    spools = place / "stepwell-data" / "spool"
-    spools.mkdir(parents=True)
-    spool = Spool(spools / "agent.db")
-    for number in range(3):
-        ids = [1, 2, *([7] * 5 if number == 2 else [number])]
-        step = Step(step_id=f"s{number}", trajectory_id=f"t{number}", prompt_ids=ids, response_ids=[3], model="m")
-        spool.append([Entry(id=step.step_id, kind="step", body=encoded(step))])
-    spool.close()
-    warehouse = Warehouse.open(place / "stepwell-data" / "warehouse")
-    worker = Ingest(warehouse, spools)
-    while worker.run_once():
-        pass
-    warehouse.datasets.create("my/d", "true")
+    ends = [[0], [1], [7] * 5]
+    take_in(*({"step_id": f"s{n}", "trajectory_id": f"t{n}", "prompt_ids": [1, 2, *ends[n]]} for n in range(3)))
+    Warehouse.open(place / "stepwell-data" / "warehouse").datasets.create("my/d", "true")
 
 
 @pytest.mark.usefixtures("dataset")

@@ -79,9 +79,8 @@ def _after(number: int, ask: Ask, select: str, id_: str) -> pa.Table | None:
     few = ask(page_sql(select, [], ("commit", "producer", "sequence", id_), after, "oldest", _FEW))
     if few.num_rows <= _FEW:
         return few
-    many = ask(
-        f'{select} WHERE "commit" > {number} LIMIT {_MANY + 1}'
-    )  # at once: page by page each would cost as much as all
+    # At once: page by page, each would cost as much as all.
+    many = ask(f'{select} WHERE "commit" > {number} LIMIT {_MANY + 1}')
     return many if many.num_rows <= _MANY else None
 
 

@@ -14,6 +14,7 @@ from stepwell.gateway._body import parsed, read_body
 from stepwell.gateway._filters import Real
 from stepwell.gateway._made_datasets import Chosen
 from stepwell.gateway._openapi import RESPONSES, refusal, takes_one
+from stepwell.gateway._prefix_tree import Most, Node, Pixels, Width
 from stepwell.gateway._read_listed import Listed
 from stepwell.gateway._read_rows import FOUND
 from stepwell.gateway._workers import Workers
@@ -64,10 +65,10 @@ class Preview(BaseModel):
 class BatchTree(Preview):
     """The same, and what is drawn of the first optimizer step: as the parameters of `GET /prefix-tree`."""
 
-    node: Annotated[int, Field(ge=0, lt=2**40)] | None = None
-    by: Literal["tokens", "steps"] = "tokens"
-    budget_px: Annotated[int, Field(ge=1, le=10_000)] = 1200
-    limit: Annotated[int, Field(ge=1, le=4000)] = 2000
+    node: Node | None = None
+    by: Width = "tokens"
+    budget_px: Pixels = 1200
+    limit: Most = 2000
 
 
 def preview_routes(workers: Workers, listed: Listed) -> APIRouter:

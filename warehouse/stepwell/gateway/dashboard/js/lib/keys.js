@@ -1,6 +1,6 @@
 // The keyboard. useKeys({"j": ["next row", next], "g o": ["Overview", go]}): while the component is there; the newest has the first word.
 // `?` lists them all. Keys that are typed into a field are the field's: Escape only leaves it. Behind a dialog no key does anything.
-import { useEffect, useRef } from "./html.js";
+import { useLayoutEffect, useRef } from "./html.js";
 
 const layers = [];
 // For what is done once however long the key is held.
@@ -11,7 +11,8 @@ const PATIENCE = 1200;
 export function useKeys(bindings) {
   const layer = useRef({});
   layer.current.bindings = bindings;
-  useEffect(() => {
+  // With what is seen, not after it: who is quick presses in between.
+  useLayoutEffect(() => {
     layers.push(layer.current);
     return () => layers.splice(layers.indexOf(layer.current), 1);
   }, []);

@@ -34,7 +34,7 @@ function Selected({ chosen, params, go }) {
 
 function Batch({ batch, params, go }) {
   const body = { ...batch, ...drawing(params), at: atOf(params) };
-  const asked = useApi("/batches/prefix-tree", body, { load: (path, said, options) => post(path, said, options) });
+  const asked = useApi("/batches/prefix-tree", body, { load: post });
   return html`<p>As the packs hold them that a reader makes of its first optimizer step; what several packs begin with, each computes.
       <a href=${href("consume", ["preview"], { ...params, of: null, by: null, node: null, at: null })}>All of its settings</a>, or
       <a href=${href("optimise", [], { ...params, of: null, node: null, at: null })}>what all the selected steps share</a>.</p>

@@ -9,7 +9,7 @@ import { Plan } from "./plan.js";
 export function Preview({ params, go }) {
   const names = useApi("/datasets");
   const body = bodyOf(params);
-  const asked = useApi(body ? "/batches/preview" : null, body ?? {}, { load: (path, said, options) => post(path, said, options) });
+  const asked = useApi(body ? "/batches/preview" : null, body ?? {}, { load: post });
   return html`<${Form} params=${params} go=${go} datasets=${names.data?.items ?? []} busy=${Boolean(body) && asked.loading} />
     ${body ? html`<div class=${cls("planned", asked.loading && asked.data && "stale")}><${Asked} of=${asked}>${(plan) => html`<${Plan} plan=${plan} params=${params} />`}<//></div>`
       : html`<p class="empty">Choose a dataset, or write a condition: here is shown what a trainer with these settings would get, and what would be left out.</p>`}`;

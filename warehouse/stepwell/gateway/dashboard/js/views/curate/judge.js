@@ -17,6 +17,18 @@ export async function takeBack({ id, step_id }) {
   return sent({ step_id, author: author(), undo: id });
 }
 
+// Take back the last answer of what waits for judgements (see useWaiting). `words` makes what is told of its text.
+export async function undoLast(list, busy, setBusy, words = (text) => text) {
+  const last = list.done.at(-1);
+  if (!last || busy) return;
+  setBusy(true);
+  const good = await takeBack(last);
+  setBusy(false);
+  if (!good) return;
+  toast(`Undone: ${words(last.text)}`);
+  list.back(last);
+}
+
 async function sent(feedback) {
   try {
     await post("/feedback", [feedback]);

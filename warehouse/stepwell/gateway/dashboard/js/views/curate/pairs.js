@@ -6,10 +6,9 @@ import { FIELDS, filterOf } from "../../lib/steps.js";
 import { at, useApi } from "../../lib/api.js";
 import { href } from "../../lib/url.js";
 import { id, int, line, signed } from "../../lib/format.js";
-import { toast } from "../../lib/toast.js";
 import { once, useKeys } from "../../lib/keys.js";
 import { Conversation, Message } from "./message.js";
-import { say, takeBack } from "./judge.js";
+import { say, undoLast } from "./judge.js";
 import { useAuthor } from "./author.js";
 import { progress, useWaiting } from "./waiting.js";
 
@@ -32,15 +31,7 @@ export function Pairs({ params, go }) {
     if (done) list.answered({ ...done, item: pair });
   };
   const last = list.done.at(-1);
-  const undo = async () => {
-    if (!last || busy) return;
-    setBusy(true);
-    const good = await takeBack(last);
-    setBusy(false);
-    if (!good) return;
-    toast(`Undone: ${last.text.toLowerCase()}`);
-    list.back(last);
-  };
+  const undo = () => undoLast(list, busy, setBusy, (text) => text.toLowerCase());
   useKeys({
     ArrowLeft: ["the left one is better", once(() => prefer(0))],
     ArrowRight: ["the right one is better", once(() => prefer(1))],

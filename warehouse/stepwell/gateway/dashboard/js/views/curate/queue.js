@@ -6,11 +6,10 @@ import { FIELDS, filterOf } from "../../lib/steps.js";
 import { at, get } from "../../lib/api.js";
 import { href } from "../../lib/url.js";
 import { int, line } from "../../lib/format.js";
-import { toast } from "../../lib/toast.js";
 import { once, useKeys } from "../../lib/keys.js";
 import { Judged } from "./judged.js";
 import { Question, answersOf, questionOf } from "./question.js";
-import { say, settled, takeBack } from "./judge.js";
+import { say, settled, undoLast } from "./judge.js";
 import { useAuthor } from "./author.js";
 import { progress, useWaiting } from "./waiting.js";
 
@@ -21,16 +20,8 @@ export function Queue({ params, go }) {
   const list = useWaiting("/annotations/queue", { ...filter, author, name: question.name, shared: params.shared }, (item) => item.step_id);
   const step = useSteps(list.now, list.items[1]);
   const [busy, setBusy] = useState(false);
-  const [last] = list.done.slice(-1);
-  const undo = async () => {
-    if (!last || busy) return;
-    setBusy(true);
-    const good = await takeBack(last);
-    setBusy(false);
-    if (!good) return;
-    toast(`Undone: ${last.text}`);
-    list.back(last);
-  };
+  const last = list.done.at(-1);
+  const undo = () => undoLast(list, busy, setBusy);
   const close = () => params.edit && go({ edit: null }, { replace: true });
   const skip = () => (close(), list.skip());
   const answer = async (value) => {

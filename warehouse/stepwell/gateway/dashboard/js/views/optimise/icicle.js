@@ -1,5 +1,5 @@
 // The prefix tree: tokens from left to right as they would be computed, once each; what hangs under a part goes on from it.
-import { html, useEffect, useMemo, useRef, useState } from "../../lib/html.js";
+import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../../lib/html.js";
 import { Choice, Panel } from "../../lib/panel.js";
 import { href } from "../../lib/url.js";
 import { id, int, line } from "../../lib/format.js";
@@ -19,7 +19,7 @@ export function Icicle({ tree, by, zoom, setBy, loading }) {
   const rows = useMemo(() => new Map(tree.rows.map((one) => [one.node, one])), [tree]);
   const whole = (tree.rows.reduce((most, one) => Math.max(most, one.depth), 0) + 1) * ROW;
   const height = Math.min(whole, TALLEST);
-  useEffect(() => (setHover(null), setChosen(null), setTop(0)), [tree.node, tree.selection, tree.by]);
+  useLayoutEffect(() => (setHover(null), setChosen(null), setTop(0)), [tree.node, tree.selection, tree.by]);
   useEffect(() => {
     const box = canvas.current.parentElement;
     const sizes = new ResizeObserver(() => setWidth(box.clientWidth));

@@ -13,7 +13,7 @@ export function Packing({ chosen, params, go }) {
   const max_tokens = Number(params.max_tokens) || BUDGET;
   const ranks = Number(params.ranks) || 1;
   const body = { ...asSelection(chosen), max_tokens, ranks, advantage: "none", unended: true };
-  const asked = useApi("/batches/preview", body, { load: (path, said, options) => post(path, said, options) });
+  const asked = useApi("/batches/preview", body, { load: post });
   const submit = (event) => {
     event.preventDefault();
     const said = Object.fromEntries(new FormData(event.target));
